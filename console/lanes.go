@@ -140,7 +140,8 @@ func laneOf(r *http.Request) (l laneChange, err error) {
 	if l.At = cmp.Or(q.Get("at"), l.Queue); l.At != l.Queue && !broker.IsPartition(l.At, l.Queue) {
 		return l, formError{"the address names a partition of another queue"}
 	}
-	l.Name, l.Verb, l.Missing = q.Get("lane"), q.Get("verb"), r.PostFormValue("missing") != ""
+	l.Name, l.Verb = q.Get("lane"), q.Get("verb")
+	l.Missing = l.Drops() && r.PostFormValue("missing") != ""
 	needs, known := laneVerbs[l.Verb]
 	if !known {
 		return l, formError{"the address does not say whether to replay, to release or to drop the lane"}

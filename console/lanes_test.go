@@ -315,3 +315,16 @@ func TestLanesOfUnknownPartitions(t *testing.T) {
 		t.Errorf("the queue is gone: %s", body)
 	}
 }
+
+// TestReplayGivesUpNothing: the form of a replay has no field "missing", and a visitor who may only replay must not
+// give up messages by sending it.
+func TestReplayGivesUpNothing(t *testing.T) {
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, query("lane", "lane", "a1", "verb", "replay"),
+		strings.NewReader(url.Values{"missing": {"1"}}.Encode()))
+	need(t, err)
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	l, err := laneOf(withVisitor(r, visitor{Allowed: Verbs{VerbReplay}}))
+	if err == nil && l.Missing {
+		t.Error("a replay by a visitor without the verb drop gives up missing messages")
+	}
+}

@@ -250,7 +250,7 @@ func (c *Collector) depthsOf(ctx context.Context, conn *amqp.Connection) (sight,
 // wanted returns the queues to summarise: those of the last list if there is none now.
 func (c *Collector) wanted(s sight) []string {
 	if len(c.Names) > 0 {
-		return c.Names
+		return slices.Compact(slices.Sorted(slices.Values(c.Names)))
 	}
 	if s.listed == nil {
 		return c.lists.names
