@@ -1,0 +1,107 @@
+package counter
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// summariseStored does the same as scripts/summary.lua for one queue, on any Store.
+func (a *Admin) summariseStored(ctx context.Context, of Queue, s *Summary, recent time.Duration) (err error) {
+	if err = a.summariseQueue(ctx, of, s); err == nil {
+		err = a.summariseRecords(ctx, of, s)
+	}
+	if err == nil {
+		err = a.summariseDead(ctx, of, s, recent)
+	}
+	if err == nil {
+		s.Blocked, err = a.blocked(ctx, of, recent)
+		s.BlockedLanes = int(s.Blocked.Lanes)
+	}
+	if errors.Is(err, ErrForeign) {
+		s.Err, err = failed("summary", of.Name, err), nil
+	}
+	return failed("summary", of.Name, err)
+}
+
+func (a *Admin) summariseQueue(ctx context.Context, of Queue, s *Summary) error {
+	now, docs, err := a.load(ctx, of, docLimit, docPause, docTombstones, docBreaker, docUndecodable)
+	if err != nil {
+		return err
+	}
+	q, err := a.readQueue(docs, Message{VHost: of.VHost, Queue: of.Name})
+	if err != nil {
+		return err
+	}
+	existing, err := a.store.Count(ctx, of, setDead, now.UnixMilli())
+	if err != nil {
+		return err
+	}
+	s.Time, s.Override, s.Tombstones, s.Undecodable = now, q.Override, withExpired(q.Tombstones, int64(existing)),
+		docs[4].Data
+	s.Breaker = q.Breaker
+	if q.Paused {
+		s.Paused = &q.Pause
+	}
+	consumers, err := a.consumers(ctx, of, s.Paused)
+	for _, c := range consumers {
+		s.Waiting = s.Waiting.together(c.Waiting)
+	}
+	return err
+}
+
+func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) error {
+	read, away := 0, false // away: the head is forgotten, or waits in a delay queue
+	for found, err := range a.pages(ctx, of, setIndex, Entry{}, summaryPage) {
+		if read == summaryMost {
+			s.Partial = true
+			return nil
+		}
+		read += len(found)
+		var records []*Record
+		if err == nil {
+			records, err = a.read(ctx, of, namesOf("", found))
+		}
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			if r == nil || r.State != StateLive || r.Counted() == 0 && r.OpenToken == "" {
+				continue
+			}
+			late := IsForgotten(*r, s.Breaker, s.Paused != nil || s.Waiting.Messages > 0, s.Time)
+			gone := late || r.OpenToken == "" && r.Due.After(s.Time) && r.Move.Top > 0
+			s.Retrying++
+			s.Forgotten += flag(late)
+			if s.Head == nil || away && !gone || away == gone && r.Since().Before(s.Head.Since()) {
+				s.Head, away = r, gone
+			}
+		}
+	}
+	return nil
+}
+
+// summariseDead counts the newest tombstones that are recent. A few old ones among them were renewed.
+func (a *Admin) summariseDead(ctx context.Context, of Queue, s *Summary, recent time.Duration) error {
+	stale, read := 0, 0
+	for some, err := range a.deadReasons(ctx, of, summaryMost+1, page/4) {
+		if err != nil {
+			return err
+		}
+		for _, dead := range some {
+			switch {
+			case read == summaryMost:
+				s.Partial = true
+				return nil
+			case s.Time.Sub(dead.At) < recent:
+				s.Recent++
+			case stale == 9:
+				return nil
+			default:
+				stale++
+			}
+			read++
+		}
+	}
+	return nil
+}
