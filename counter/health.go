@@ -22,42 +22,50 @@ type Finding struct {
 
 func (f Finding) String() string { return fmt.Sprintf("%s: %s; %s", f.Seen, f.Impact, f.Fix) }
 
-// Check examines the store, and warns of settings that lose counts, such as a maxmemory-policy that evicts, and no
-// persistence. It does not warn of settings that the user may not read (ACL, managed services). A Counter works without
-// Check, which takes a few round trips per server.
+// Check pings the store, and warns of settings that lose counts: a maxmemory-policy that evicts, and no persistence.
+// It does not warn of settings that the user may not read (ACL, managed services). A Counter works without Check,
+// which takes two or three round trips per server.
 func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
-	if c.rdb != nil && c.refuse == nil {
-		if err := c.rdb.Ping(ctx).Err(); err != nil { // Examine goes on if this user may not even ping
-			return nil, fmt.Errorf("counter: check: %w", c.storeError(err))
-		}
+	if c.refuse != nil {
+		return nil, c.refuse
 	}
-	found, err := c.examine(ctx)
-	for _, f := range found {
-		if err == nil && !f.Severe && f.Code != "store-not-seen" {
+	if c.rdb == nil {
+		found, err := c.store.Examine(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("counter: check: %w", err)
+		}
+		for _, f := range found {
+			if !f.Severe {
+				warnings = append(warnings, f.String())
+			}
+		}
+		return warnings, nil
+	}
+	if err := c.rdb.Ping(ctx).Err(); err != nil {
+		return nil, fmt.Errorf("counter: check: %w", c.storeError(err))
+	}
+	_ = c.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
+		info, err := inspect(ctx, server)
+		if err != nil {
+			return nil //nolint:nilerr // Check does not warn of settings that the user may not read
+		}
+		for _, f := range info.judge(evictionRule, persistenceRule) {
 			warnings = append(warnings, f.String())
 		}
-	}
-	return warnings, err
+		return nil
+	})
+	return warnings, nil
 }
 
 // Examine examines the store further than Check, without writing: which commands this user lacks, and whether each
 // server (each master of a Cluster) is a master, evicts, saves, has room, and is new enough. It returns nothing if all
 // is well. A setting that the user may not read is a finding too. After an error nothing is known. On Redis clocks are
 // not compared: times are the store's own.
-func (a *Admin) Examine(ctx context.Context) ([]Finding, error) { return a.examine(ctx) }
-
-// Refusals returns those findings of Examine that say why the store refuses the writes of consumers now. That this user
-// lacks permissions is none of them.
-func (a *Admin) Refusals(ctx context.Context) ([]Finding, error) {
-	found, err := a.examine(ctx)
-	return slices.DeleteFunc(found, func(f Finding) bool { return !f.Severe || f.Code == "store-acl" }), err
-}
-
-func (c *client) examine(ctx context.Context) ([]Finding, error) {
-	if c.refuse != nil {
-		return nil, c.refuse
+func (a *Admin) Examine(ctx context.Context) ([]Finding, error) {
+	if a.refuse != nil {
+		return nil, a.refuse
 	}
-	found, err := c.store.Examine(ctx)
+	found, err := a.store.Examine(ctx)
 	if err != nil {
 		return found, fmt.Errorf("counter: examine: %w", err)
 	}
@@ -85,6 +93,36 @@ func (s redisStore) Examine(ctx context.Context) ([]Finding, error) {
 	})
 	if err != nil && (!lacks(err) || len(lacking) == 0) { // else a finding says it already
 		return findings, s.storeError(err)
+	}
+	return findings, nil
+}
+
+// Refusals returns a finding for each reason why a server refuses writes now. It asks each server (each master of a
+// Cluster) about itself, and writes nothing. A server that this user may not ask has none.
+func (a *Admin) Refusals(ctx context.Context) (findings []Finding, err error) {
+	if a.refuse != nil {
+		return nil, a.refuse
+	}
+	if a.rdb == nil {
+		if findings, err = a.store.Examine(ctx); err != nil {
+			return nil, fmt.Errorf("counter: asking whether the store refuses writes: %w", err)
+		}
+		return slices.DeleteFunc(findings, func(f Finding) bool { return !f.Severe }), nil
+	}
+	err = a.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
+		info, err := inspect(ctx, server)
+		if lacks(err) {
+			return nil
+		}
+		for _, f := range info.judge(roleRule, memoryRule, savingRule, replicasRule) {
+			if f.Severe {
+				findings = append(findings, f)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("counter: asking whether the store refuses writes: %w", a.storeError(err))
 	}
 	return findings, nil
 }
