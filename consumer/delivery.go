@@ -122,6 +122,9 @@ func (c *call) Value(key any) any {
 func (d *delivery) shown() amqp.Delivery {
 	out := d.Delivery
 	out.Acknowledger, out.Headers = refusing{}, maps.Clone(d.Headers)
+	if out.Headers == nil {
+		out.Headers = amqp.Table{}
+	}
 	return out
 }
 

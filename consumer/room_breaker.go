@@ -157,8 +157,8 @@ func (r *breakerRoom) beside(ctx context.Context) {
 			err := r.fresh(ctx)
 			if says := (*amqp.Error)(nil); errors.As(err, &says) && says.Code == amqp.NotAllowed {
 				r.gate.FetchNone()
-				r.s.Logger.Warn("the broker allows no second consumer on a channel (consumer_max_per_channel), so no messages "+
-					"beyond the prefetch are fetched: probes are attempts at messages that have failed", "queue", r.s.Queue)
+				r.s.Logger.Warn("the broker allows one consumer on a channel (consumer_max_per_channel): no messages beyond the "+
+					"prefetch are fetched, and probes are attempts at failed messages", "queue", r.s.Queue)
 			}
 			if err != nil && ctx.Err() == nil {
 				r.s.fail(fmt.Errorf("consumer: queue %q: fetching messages beyond the prefetch: %w", r.s.Queue, err))

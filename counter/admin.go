@@ -85,26 +85,26 @@ func (a *Admin) generationsOf(ctx context.Context, vhost, queue, id string) ([]s
 
 // read fetches records by their members, in that order; nil for one that no longer exists.
 func (a *Admin) read(ctx context.Context, of Queue, members []string) ([]*Record, error) {
-	if len(members) == 0 {
-		return nil, nil
-	}
-	now, docs, err := a.load(ctx, of, recordsOf(members)...)
-	if err != nil {
-		return nil, err
-	}
-	records := make([]*Record, len(docs))
-	for i, d := range docs {
-		if d.Data == "" && d.Err == nil {
-			continue
+	records := make([]*Record, 0, len(members))
+	for some := range slices.Chunk(members, page) {
+		now, docs, err := a.load(ctx, of, recordsOf(some)...)
+		if err != nil {
+			return nil, err
 		}
-		r := parseRecord(Message{VHost: of.VHost, Queue: of.Name}, d.Data, 0)
-		if !d.Expires.IsZero() {
-			r.TTL = max(d.Expires.Sub(now), 0)
+		for _, d := range docs {
+			if d.Data == "" && d.Err == nil {
+				records = append(records, nil)
+				continue
+			}
+			r := parseRecord(Message{VHost: of.VHost, Queue: of.Name}, d.Data, 0)
+			if !d.Expires.IsZero() {
+				r.TTL = max(d.Expires.Sub(now), 0)
+			}
+			if r.State == StateForeign {
+				r.Key = a.opts.queueKey(of.VHost, of.Name) + d.Name
+			}
+			records = append(records, &r)
 		}
-		if r.State == StateForeign {
-			r.Key = a.opts.queueKey(of.VHost, of.Name) + d.Name
-		}
-		records[i] = &r
 	}
 	return records, nil
 }

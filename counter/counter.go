@@ -91,6 +91,8 @@ type Counter struct{ *client }
 //     consumer.
 //     The consumer repeats steps itself, because it knows for how long a delivery may be held.
 //   - ContextTimeoutEnabled false: a context of 300 ms returned after 5 s.
+//   - a Cluster client with ReadOnly, RouteByLatency or RouteRandomly: it reads from replicas, which are behind their
+//     master.
 //   - a Ring: it moves keys to another server while theirs is down, and their counts start again.
 //
 // Other settings are best set as Dial sets them: ReadTimeout and WriteTimeout 250 ms, DialerRetries 1, and for a

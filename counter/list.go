@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// page is how many records a list reads in one round trip at first. Later pages are longer.
+// page is how many records are read in one round trip.
 const page = 200
 
 // List yields the records of a queue that are failing, running or dead-lettered, the last written first, to the second:
@@ -28,7 +28,7 @@ func (a *Admin) List(ctx context.Context, vhost, queue string) iter.Seq2[Record,
 					return
 				}
 			}
-			if !yield(dead.Record, failed("list", queue, deadErr)) {
+			if !yield(dead.Record, failed("list", queue, deadErr)) || deadErr != nil {
 				return
 			}
 		}

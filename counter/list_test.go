@@ -65,6 +65,32 @@ func TestDead(t *testing.T) {
 	}
 }
 
+// deadFails is a Store that cannot list dead letters.
+type deadFails struct{ Store }
+
+func (s deadFails) Page(ctx context.Context, of Queue, set string, after Entry, n int) ([]Entry, error) {
+	if set == setDead {
+		return nil, errors.New("broken")
+	}
+	return s.Store.Page(ctx, of, set, after, n)
+}
+
+// TestListEndsWithAnError: no record follows it.
+func TestListEndsWithAnError(t *testing.T) {
+	c := Over(deadFails{newMemoryStore()}, nil)
+	need(t, errOf(c.Fail(t.Context(), attempt(message("1"), "a"), Failure{Limit: 4})))
+	failed := false
+	for r, err := range c.Admin().List(t.Context(), "/", "orders") {
+		if failed {
+			t.Errorf("after the error: %+v, %v", r, err)
+		}
+		failed = failed || err != nil
+	}
+	if !failed {
+		t.Error("no error")
+	}
+}
+
 // TestDeadAtOneTime: places tell apart messages that died in one millisecond, however many.
 func TestDeadAtOneTime(t *testing.T) {
 	const n = 3 * page

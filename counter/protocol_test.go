@@ -71,7 +71,8 @@ func TestProtocolValues(t *testing.T) {
 		t.Error(diff)
 	}
 	if rules.MoveLease.Milliseconds() != number(lua("record", "LEASE")) ||
-		rules.MovePoll.Milliseconds() != number(lua("record", "POLL")) || rules.MaxCopyNumber != number(lua("record", "COPIES")) {
+		rules.MovePoll.Milliseconds() != number(lua("record", "POLL")) ||
+		rules.MaxCopyNumber != number(lua("record", "COPIES")) {
 		t.Error("a move in the package and in record.lua differ")
 	}
 	if rules.TombstoneBinds.Milliseconds() != number(lua("record", "BINDS")) ||

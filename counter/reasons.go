@@ -20,14 +20,9 @@ type DeadReason struct {
 }
 
 // DeadReasons yields the reasons of the dead letters that Dead yields, the newest first, in pages of at most 1000. The
-// parameter most limits how many it reads; 0: all of them. It takes about a third of the time of Dead. It reads the
-// next pages while the caller works. It yields an error once and stops.
+// parameter most limits how many it reads; 0 or less: all of them. It takes about a third of the time of Dead. It reads
+// the next pages while the caller works. It yields an error once and stops.
 func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string, most int) iter.Seq2[[]DeadReason, error] {
-	return a.deadReasons(ctx, Queue{vhost, queue}, cmp.Or(most, math.MaxInt), longPage)
-}
-
-// deadReasons is DeadReasons, with the size of the first page.
-func (a *Admin) deadReasons(ctx context.Context, of Queue, most, first int) iter.Seq2[[]DeadReason, error] {
 	return func(yield func([]DeadReason, error) bool) {
 		var reading panics.Group
 		// The caller's stop does not cancel ctx: a database client closes the connection of a call that is cancelled.
@@ -40,8 +35,8 @@ func (a *Admin) deadReasons(ctx context.Context, of Queue, most, first int) iter
 		pages := make(chan chan reasonsPage)
 		reading.Go(func() error {
 			defer close(pages)
-			left := most
-			for found, err := range a.pages(ctx, of, setDead, Entry{}, min(left, first)) {
+			of, left := Queue{vhost, queue}, cmp.Or(max(most, 0), math.MaxInt)
+			for found, err := range a.pages(ctx, of, setDead, Entry{}, min(left, longPage)) {
 				found = found[:min(left, len(found))]
 				left -= len(found)
 				next := make(chan reasonsPage, 1)
@@ -70,7 +65,7 @@ func (a *Admin) deadReasons(ctx context.Context, of Queue, most, first int) iter
 			if !ok { // its reading panics, and so does Wait
 				return
 			}
-			if !yield(some.of, failed("reasons", of.Name, some.err)) || some.err != nil {
+			if !yield(some.of, failed("reasons", queue, some.err)) || some.err != nil {
 				return
 			}
 		}

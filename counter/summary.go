@@ -177,10 +177,9 @@ func (a *Admin) summaryReplies(ctx context.Context, vhost string, of []*Summary,
 }
 
 func (a *Admin) summaryKeys(vhost, queue string) []string {
-	k := a.opts.keys(Message{VHost: vhost, Queue: queue})
-	control := a.opts.controlKeys(vhost, queue)
 	q := a.opts.queueKey(vhost, queue)
-	return []string{k.index, k.override, k.tombstones, q + docUndecodable, k.dead, control[0], control[1], q + setLanes}
+	return []string{q + setIndex, q + docLimit, q + docTombstones, q + docUndecodable, q + setDead, q + docPause,
+		q + setConsumers, q + setLanes}
 }
 
 // add adds the reply for one page, and reports whether there are more.

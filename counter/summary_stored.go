@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // summariseStored does the same as scripts/summary.lua for one queue, on any Store.
@@ -84,23 +86,27 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) erro
 // summariseDead counts the newest tombstones that are recent. A few old ones among them were renewed.
 func (a *Admin) summariseDead(ctx context.Context, of Queue, s *Summary, recent time.Duration) error {
 	stale, read := 0, 0
-	for some, err := range a.deadReasons(ctx, of, summaryMost+1, page/4) {
+	for found, err := range a.pages(ctx, of, setDead, Entry{}, page/4) {
+		var texts []string
+		if err == nil {
+			texts, err = a.store.Read(ctx, of, setDead, found)
+		}
 		if err != nil {
 			return err
 		}
-		for _, dead := range some {
-			switch {
-			case read == summaryMost:
+		for _, text := range texts {
+			if read == summaryMost {
 				s.Partial = true
 				return nil
-			case s.Time.Sub(dead.At) < recent:
+			}
+			if dead, ok := rules.DecodeDead(text); ok && s.Time.Sub(dead.LastTime) < recent {
 				s.Recent++
-			case stale == 9:
-				return nil
-			default:
+			} else {
 				stale++
 			}
-			read++
+			if read++; stale > 9 {
+				return nil
+			}
 		}
 	}
 	return nil

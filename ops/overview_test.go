@@ -178,3 +178,11 @@ func TestDeadLetterQueues(t *testing.T) {
 		}
 	}
 }
+
+// TestNamedTwice: a queue that is named twice is collected once.
+func TestNamedTwice(t *testing.T) {
+	twice := Collector{Names: []string{"b", "a", "b"}}
+	if got := twice.wanted(sight{}); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("%q", got)
+	}
+}

@@ -247,7 +247,7 @@ func (c *Collector) depthsOf(ctx context.Context, conn *amqp.Connection) (sight,
 	return s, asking.Wait()
 }
 
-// wanted returns the queues to summarise: those of the last list if there is none now.
+// wanted returns the queues to summarise, each once: those of the last list if there is none now.
 func (c *Collector) wanted(s sight) []string {
 	if len(c.Names) > 0 {
 		return slices.Compact(slices.Sorted(slices.Values(c.Names)))

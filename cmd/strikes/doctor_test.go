@@ -71,11 +71,14 @@ func TestDoctorLosesTheBroker(t *testing.T) {
 	need(t, err)
 	beside.User = api.User
 
-	code, out := ended(t, strikesOn(t, queue, "doctor", queue, "--amqp-url", at.String(), "--management-url",
-		beside.String()))
-	if code != cli.ExitUnreachable || !strings.Contains(out, inspect.CodeAlarm+": ") ||
-		!strings.Contains(out, "examining the delay queues: ") {
-		t.Errorf("exit code %d: %s", code, out)
+	var out, said bytes.Buffer
+	cmd := strikesOn(t, queue, "doctor", queue, "--amqp-url", at.String(), "--management-url", beside.String())
+	cmd.Stdout, cmd.Stderr = &out, &said
+	_ = cmd.Run()
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitUnreachable ||
+		!strings.Contains(out.String(), inspect.CodeAlarm+": ") ||
+		!strings.Contains(said.String(), "examining the delay queues: ") {
+		t.Errorf("exit code %d, printed %s, and on stderr %s", code, &out, &said)
 	}
 }
 

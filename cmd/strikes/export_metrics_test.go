@@ -38,7 +38,7 @@ func overview() ops.Overview {
 	}}}
 }
 
-// page is what a source's metrics are scraped as.
+// page returns the metrics of a source, as a scrape gets them.
 func page(from source) string {
 	w := httptest.NewRecorder()
 	metricsOf(from).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))

@@ -209,6 +209,14 @@ func TestFetchOfTheSessionBefore(t *testing.T) {
 	})
 }
 
+// permitOnce gives a permit once all goroutines wait.
+func permitOnce(g *Gate) {
+	synctest.Wait()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.permit()
+}
+
 // TestFetchNone: once the broker has refused to deliver fresh messages, permits go to failed ones without a wait.
 func TestFetchNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -216,12 +224,7 @@ func TestFetchNone(t *testing.T) {
 		g.FetchNone()
 		g.shut.Store(true)
 		began := time.Now()
-		go func() {
-			synctest.Wait()
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.permit()
-		}()
+		go permitOnce(g)
 		if p := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1}); p != Permit || time.Since(began) > 0 {
 			t.Errorf("the wait ended with %v after %v", p, time.Since(began))
 		}
@@ -239,12 +242,7 @@ func TestFetchedMessagesTakeTheirTime(t *testing.T) {
 		g.shut.Store(true)
 		for _, want := range []time.Duration{arrive, settle} {
 			began := time.Now()
-			go func() {
-				synctest.Wait()
-				g.mu.Lock()
-				defer g.mu.Unlock()
-				g.permit()
-			}()
+			go permitOnce(g)
 			if p := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1}); p != Permit {
 				t.Fatalf("the wait ended with %v", p)
 			}
