@@ -28,13 +28,17 @@ func queueOfOne(t *testing.T) string {
 	return queue
 }
 
-// started starts cmd and returns its output.
+// started starts cmd and returns its output. A test that fails logs it.
 func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *output) {
 	t.Helper()
 	stdout, stderr = &output{}, &output{}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	need(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() {
+		if _ = cmd.Process.Kill(); t.Failed() {
+			t.Logf("%q printed %s\nand on stderr %s", cmd.Args, stdout, stderr)
+		}
+	})
 	return stdout, stderr
 }
 
