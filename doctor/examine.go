@@ -3,6 +3,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,10 +24,21 @@ func Examine(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]i
 }
 
 // DeliveryLimit is Examine for one question: does the queue's own delivery limit allow need.MaxRetries? It returns one
-// Error if not, one Warning if only just, and nothing if it does, or if there is no such limit.
+// Error if not, one Warning if only just, and nothing if it does, or if there is no such limit. The partitions of a
+// queue are examined in turn, up to the first that has a finding.
 func DeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
-	plan, err := makePlan(ctx, conn, need, "", []inspect.Rule{inspect.DeliveryLimitRule})
-	return plan.findings(), err
+	rules := []inspect.Rule{inspect.DeliveryLimitRule}
+	plan, err := makePlan(ctx, conn, need, "", rules)
+	if !errors.Is(err, broker.ErrNotFound) {
+		return plan.findings(), err
+	}
+	n, unread := broker.PartitionsOf(ctx, conn, need.Queue)
+	for _, need.Queue = range broker.Partitions(need.Queue, n) {
+		if plan, err = makePlan(ctx, conn, need, "", rules); err != nil || len(plan.findings()) > 0 {
+			break
+		}
+	}
+	return plan.findings(), cmp.Or(unread, err)
 }
 
 // Broker judges the broker, whatever the queue. It asks nothing: the broker reported its version when the connection

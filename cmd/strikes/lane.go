@@ -159,8 +159,8 @@ func (c *storeVerb) lanes(ctx context.Context, queue string, limit int) error {
 		most := cmp.Or(limit, math.MaxInt)
 		held, all, err := ops.Lanes(ctx, q.Store, q.VHost, []string{queue}, 0, most)
 		if err == nil && all == 0 { // a partitioned queue has none itself
-			var n int
-			if n, err = c.Partitions(ctx, queue); err == nil {
+			of, n, missing := c.Partitions(ctx, queue)
+			if err = missing; err == nil && of == queue {
 				held, all, err = ops.Lanes(ctx, q.Store, q.VHost, broker.Partitions(queue, n), 0, most)
 			}
 		}

@@ -169,8 +169,8 @@ func (a *app) limitClearCommand() *cobra.Command {
 
 // checkRetries refuses a number of retries before which the broker would dead-letter the message by itself.
 func (c *limit) checkRetries(ctx context.Context, queue string) error {
-	if c.unchecked {
-		return nil
+	if err := c.RefuseMissing(ctx, queue); err != nil || c.unchecked {
+		return err
 	}
 	b, err := c.Broker()
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/shell"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // guessTimeout bounds the wait for an answer that a command can do without.
@@ -212,32 +213,35 @@ func (b *Broker) NoQueue(ctx context.Context, queue string, err error) error {
 		queue, b.VHost, like, shell.Operands(queue))})
 }
 
-// RefuseMissing refuses a queue that the broker does not have, as NoQueue does. It asks for three seconds at most, and
-// refuses nothing if the broker does not answer: the records of a queue are in the store.
+// RefuseMissing refuses a queue that the broker does not have, as NoQueue does, and a partition: its messages are
+// counted under the name of the queue that it is of. It asks for three seconds at most, and refuses nothing if the
+// broker does not answer: the records of a queue are in the store.
 func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
-	_, err := f.Partitions(ctx, queue)
+	of, _, err := f.Partitions(ctx, queue)
+	if err == nil && of != "" && of != queue {
+		err = cli.Misusef("queue %q is a partition of %q, which consumers count its messages under: name %[2]q", queue, of)
+	}
 	return err
 }
 
-// Partitions is RefuseMissing, and returns the number of partitions.
-func (f *Flags) Partitions(ctx context.Context, queue string) (partitions int, err error) {
+// Partitions returns the same as ops.FindPartitions, and refuses a queue that does not exist, as NoQueue does. Without
+// an answer of the broker within three seconds, of is empty.
+func (f *Flags) Partitions(ctx context.Context, queue string) (of string, n int, err error) {
 	b, err := f.Broker()
 	if err != nil {
-		return 0, nil //nolint:nilerr // it cannot be asked
+		return "", 0, nil //nolint:nilerr // it cannot be asked
 	}
 	asking, cancel := context.WithTimeout(ctx, guessTimeout)
 	defer cancel()
-	var found broker.Answer
+	found := broker.Unknown
 	_ = b.With(asking, func(conn *amqp.Connection) (err error) { // after an error it is not known
-		if found, _, err = broker.FindQueue(asking, conn, queue); found == broker.No {
-			if partitions, err = broker.PartitionsOf(asking, conn, queue); partitions > 0 || err != nil {
-				found = broker.Yes
-			}
+		if of, n, err = ops.FindPartitions(asking, conn, queue); of == "" && err == nil {
+			found, _, err = broker.FindQueue(asking, conn, queue)
 		}
 		return err
 	})
-	if found != broker.No {
-		return partitions, nil
+	if found == broker.No {
+		return "", 0, b.NoQueue(ctx, queue, broker.ErrNotFound)
 	}
-	return 0, b.NoQueue(ctx, queue, broker.ErrNotFound)
+	return of, n, nil
 }
