@@ -169,8 +169,8 @@ func (a *app) limitClearCommand() *cobra.Command {
 
 // checkRetries refuses a number of retries before which the broker would dead-letter the message by itself.
 func (c *limit) checkRetries(ctx context.Context, queue string) error {
-	if err := c.RefuseMissing(ctx, queue); err != nil || c.unchecked {
-		return err
+	if c.unchecked {
+		return nil
 	}
 	b, err := c.Broker()
 	if err != nil {
@@ -181,7 +181,10 @@ func (c *limit) checkRetries(ctx context.Context, queue string) error {
 		return c.checkDeliveryLimit(ctx, conn, need)
 	})
 	err = b.NoQueue(ctx, queue, err)
-	if err != nil && cli.ExitCode(err) != cli.ExitInterrupted {
+	switch {
+	case err == nil:
+		return c.RefuseMissing(ctx, queue)
+	case cli.ExitCode(err) != cli.ExitInterrupted:
 		err = fmt.Errorf("%w\n(--unchecked skips this check)", err)
 	}
 	return err
