@@ -68,16 +68,12 @@ func (c *Console) messagePage(r *http.Request) (page, error) {
 	if err != nil && !errors.Is(err, ops.ErrNone) {
 		return p, err
 	}
-	override, err := q.Override(ctx)
+	judge, err := q.Judge(ctx)
 	if err != nil {
 		return p, err
 	}
-	now, err := c.store.Now(ctx)
-	if err != nil {
-		now = v.Now
-	}
 	for _, rec := range all {
-		g := ops.Of(rec, override, now)
+		g := judge(rec)
 		slices.Reverse(g.History)
 		v.Generations = append(v.Generations, g)
 		v.Dead = v.Dead || rec.State == counter.StateDeadLetter && rec.Removed.IsZero()

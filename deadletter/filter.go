@@ -1,12 +1,12 @@
 package deadletter
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/reason"
 )
@@ -23,7 +23,7 @@ type Filter struct {
 	Older time.Duration // died at least so long ago; if zero, at any time
 	Newer time.Duration // died at most so long ago; if zero, at any time
 
-	// Lane is a header and LaneValue its printed value; if Lane is empty, any.
+	// Lane is a header and LaneValue its value as text, as that of consume --lane-header; if Lane is empty, any.
 	Lane, LaneValue string
 
 	match func(*Message) bool // nil: any
@@ -53,7 +53,7 @@ func (f Filter) early(m *Message, now time.Time) bool {
 		return false
 	case f.Lane != "":
 		v, ok := m.Publishing.Headers[f.Lane]
-		if !ok || fmt.Sprint(v) != f.LaneValue {
+		if !ok || broker.Text(v) != f.LaneValue {
 			return false
 		}
 	}

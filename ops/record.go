@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"context"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -79,8 +80,17 @@ type Record struct {
 	Wait  time.Duration `json:"-"` // until Due
 }
 
-// Of judges a record at a moment. The override is that of its queue; nil if
-// there is none.
+// Judge returns Of for records of the queue that were read just now: by its override, and the clock of the store.
+func (q *Queue) Judge(ctx context.Context) (func(counter.Record) Record, error) {
+	override, err := q.Override(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, err := q.Store.Now(ctx)
+	return func(r counter.Record) Record { return Of(r, override, now) }, err
+}
+
+// Of judges a record at a moment. The override is that of its queue; nil if there is none.
 func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 	out := Record{
 		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Generation: r.Generation, State: StateOf(r), Failures: r.Failures,

@@ -11,6 +11,8 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/broker"
+
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -83,8 +85,8 @@ func (p *Publisher) Publish(ctx context.Context, exchange, key string, msg amqp.
 
 // start puts o in the queue. After an error it is not there.
 func (p *Publisher) start(ctx context.Context, o *outgoing) (err error) {
-	if o.headerSize, err = check(o.exchange, o.key, &o.msg); err != nil {
-		return o.fail(false, err)
+	if o.headerSize, err = broker.HeaderSize(o.exchange, o.key, &o.msg); err != nil {
+		return o.fail(false, fmt.Errorf("%w: %w", ErrInvalid, err))
 	}
 	if ctx.Err() != nil {
 		return o.fail(false, p.gaveUp(ctx, "not sent"))

@@ -12,15 +12,6 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-const (
-	// frameOverhead is the size of a frame without its payload, in bytes.
-	frameOverhead = 8
-
-	// addedDelay is room for headers that brokers and replays add, such as x-death and delivery counts. A message whose
-	// headers outgrow the frame ends the connection of each consumer that receives it, and blocks its queue (4.3.6).
-	addedDelay = 8 << 10
-)
-
 var errStopped = errors.New("the publisher was closed")
 
 // session is one channel in confirm mode.
@@ -28,7 +19,7 @@ type session struct {
 	p         *Publisher
 	conn      *connection
 	ch        *amqp.Channel
-	maxHeader int // bytes that a message may take of a content header frame; zero: no limit
+	maxHeader int // bytes that properties and headers of a message may take; zero: no limit
 
 	written  chan *outgoing // as large as the window, so a send never blocks
 	returned chan amqp.Return
@@ -59,14 +50,12 @@ func openSession(p *Publisher, conn *connection) (*session, error) {
 	}
 	s := &session{
 		p: p, conn: conn, ch: ch,
-		ended:    make(chan struct{}),
-		written:  make(chan *outgoing, p.opts.Window),
-		returned: ch.NotifyReturn(make(chan amqp.Return)),
-		recorded: ch.NotifyReturn(make(chan amqp.Return)),
-		closed:   ch.NotifyClose(make(chan *amqp.Error, 1)),
-	}
-	if size := conn.Config.FrameSize; size > 0 {
-		s.maxHeader = size - frameOverhead - min(addedDelay, size/4)
+		ended:     make(chan struct{}),
+		written:   make(chan *outgoing, p.opts.Window),
+		returned:  ch.NotifyReturn(make(chan amqp.Return)),
+		recorded:  ch.NotifyReturn(make(chan amqp.Return)),
+		closed:    ch.NotifyClose(make(chan *amqp.Error, 1)),
+		maxHeader: broker.HeaderRoom(conn.Config.FrameSize),
 	}
 	if err := ch.Confirm(false); err != nil {
 		return nil, err

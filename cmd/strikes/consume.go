@@ -192,7 +192,7 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 		c.Retry = consumer.RetryInPlace
 	}
 	if o.laneHeader != "" {
-		c.Lane = func(d amqp.Delivery) string { return laneOf(d.Headers, o.laneHeader) }
+		c.Lane = func(d amqp.Delivery) string { return broker.Text(d.Headers[o.laneHeader]) }
 	}
 	wait, err := parseBackoff(o.backoff)
 	c.Backoff = wait.wait
@@ -214,21 +214,6 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 	c.HandlerTimeout = orNone(c.HandlerTimeout)
 	c.DrainTimeout = orNone(c.DrainTimeout)
 	return c, c.Validate()
-}
-
-// laneOf returns the value of a header as text, which is the same on every host; messages without it share the empty
-// lane.
-func laneOf(headers amqp.Table, name string) string {
-	switch v := headers[name].(type) {
-	case nil:
-		return ""
-	case []byte:
-		return string(v)
-	case time.Time:
-		return v.UTC().Format(time.RFC3339)
-	default:
-		return fmt.Sprint(v)
-	}
 }
 
 // orNone turns zero into -1, which a consumer.Consumer takes for none.

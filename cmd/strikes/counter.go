@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +47,7 @@ func (c *storeVerb) list(ctx context.Context, queue string, most int) error {
 		return cli.Refused("limit", most, "0 or more")
 	}
 	return c.withQueue(ctx, queue, func(q *ops.Queue) error {
-		override, err := q.Override(ctx)
+		judge, err := q.Judge(ctx)
 		if err != nil {
 			return err
 		}
@@ -63,7 +62,7 @@ func (c *storeVerb) list(ctx context.Context, queue string, most int) error {
 			if n++; most > 0 && n > most {
 				continue // an error may follow
 			}
-			if err := out.Row(ops.Of(r, override, time.Now())); err != nil {
+			if err := out.Row(judge(r)); err != nil {
 				return err
 			}
 		}
@@ -97,7 +96,7 @@ func (c *storeVerb) get(ctx context.Context, queue, id string) error {
 		if err != nil {
 			return err
 		}
-		override, err := q.Override(ctx)
+		judge, err := q.Judge(ctx)
 		if err != nil {
 			return err
 		}
@@ -109,7 +108,7 @@ func (c *storeVerb) get(ctx context.Context, queue, id string) error {
 			if i > 0 && !c.json {
 				fmt.Fprintln(c.Out)
 			}
-			if err := show(ops.Of(r, override, time.Now())); err != nil {
+			if err := show(judge(r)); err != nil {
 				return err
 			}
 		}

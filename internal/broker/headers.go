@@ -344,6 +344,20 @@ func NewestDeath(headers amqp.Table, queue string) (Death, bool) {
 // maxInteger is the largest integer that every language reads exactly: 2^53-1.
 const maxInteger = 1<<53 - 1
 
+// Text is a header's value as text, which is the same on every host; empty for nil.
+func Text(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case []byte:
+		return string(v)
+	case time.Time:
+		return v.UTC().Format(time.RFC3339)
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
 // Integer is a header's whole number, whatever its type: libraries of other languages do not tell the types apart. It
 // is 0 if it is none, or beyond ±(2^53-1).
 func Integer(v any) int64 {

@@ -13,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer/internal/bound"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 const (
@@ -27,6 +28,7 @@ const (
 // belongs to that copy.
 type Publisher struct {
 	conn    *amqp.Connection
+	room    int               // bytes that properties and headers of a copy may take; zero: any number
 	idle    chan *copyChannel // nil: to be opened
 	blocked *atomic.Bool      // the broker takes no publishing, and reads a copy that is written now only after the alarm
 }
@@ -39,7 +41,8 @@ type copyChannel struct {
 
 // NewPublisher returns one that opens its channels on conn when it needs them.
 func NewPublisher(conn *amqp.Connection) *Publisher {
-	c := &Publisher{conn: conn, idle: make(chan *copyChannel, copyChannels), blocked: alarms.on(conn)}
+	c := &Publisher{conn: conn, room: broker.HeaderRoom(conn.Config.FrameSize),
+		idle: make(chan *copyChannel, copyChannels), blocked: alarms.on(conn)}
 	for range copyChannels {
 		c.idle <- nil
 	}
@@ -82,11 +85,18 @@ func (a *alarmed) follow(conn *amqp.Connection, notices <-chan amqp.Blocking, bl
 
 var errBlocked = errors.New("the broker blocks publishing: it is short of memory or disk space; free some")
 
-// Send returns nil once the broker has confirmed the copy. After errBlocked there is none; after other errors it may or
-// may not exist.
+// Send returns nil once the broker has confirmed the copy. After errBlocked there is none, and none of a message that
+// cannot be sent; after other errors it may or may not exist.
 func (c *Publisher) Send(ctx context.Context, delayQueue, queue string, copied amqp.Publishing) error {
 	if c.blocked.Load() {
 		return errBlocked
+	}
+	size, err := broker.HeaderSize(delayQueue, queue, &copied)
+	switch {
+	case err != nil:
+		return err
+	case c.room > 0 && size > c.room: // the broker would close the connection
+		return fmt.Errorf("its properties and headers take %d bytes; a frame of this connection has room for %d", size, c.room)
 	}
 	var ch *copyChannel
 	select {

@@ -2,6 +2,7 @@ package delay
 
 import (
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -38,4 +39,20 @@ func TestBlockedBrokerGetsNoCopies(t *testing.T) {
 	}
 	close(notices)
 	<-ended
+}
+
+// TestCopiesFitInAFrame: the broker closes the connection of a frame that is too long. Such a message is held instead.
+func TestCopiesFitInAFrame(t *testing.T) {
+	c := &Publisher{room: 1000, idle: make(chan *copyChannel, 1), blocked: new(atomic.Bool)}
+	c.idle <- nil // without a connection
+	for name, headers := range map[string]amqp.Table{
+		"too long":     {"trace": strings.Repeat("x", 1000)},
+		"not sendable": {"trace": struct{}{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := c.Send(t.Context(), "strikes.delay.1m", "q", amqp.Publishing{Headers: headers}); err == nil {
+				t.Error("it was sent")
+			}
+		})
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -126,6 +127,9 @@ func valueOf(v any) (any, error) {
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
 			return n, nil
+		}
+		if !strings.ContainsAny(v.String(), ".eE") {
+			return nil, fmt.Errorf("the whole number %.40s is beyond the 64 bits of a header", v)
 		}
 		f, _ := v.Float64() // beyond a float's range it is infinite, which the publisher refuses
 		return f, nil

@@ -1,4 +1,4 @@
-package publisher
+package broker
 
 import (
 	"fmt"
@@ -12,9 +12,27 @@ import (
 // maxShort is the longest AMQP short string, in bytes.
 const maxShort = 255
 
-// check refuses a message that would close the channel, or the connection: amqp091-go closes it when it fails to encode
-// a frame. It returns the size of the content header frame's payload in bytes.
-func check(exchange, key string, msg *amqp.Publishing) (headerSize int, err error) {
+const (
+	// frameOverhead is the size of a frame without its payload, in bytes.
+	frameOverhead = 8
+
+	// addedLater is room for headers that brokers and replays add, such as x-death and delivery counts. A message whose
+	// header frame does not fit any more cannot be delivered.
+	addedLater = 8 << 10
+)
+
+// HeaderRoom returns how many bytes properties and headers of a message may take on a connection whose frames have a
+// size; 0: any number.
+func HeaderRoom(frameSize int) int {
+	if frameSize <= 0 {
+		return 0
+	}
+	return frameSize - frameOverhead - min(addedLater, frameSize/4)
+}
+
+// HeaderSize returns how many bytes properties and headers of a message take, or why the message cannot be sent: it
+// would close the channel, or the connection, because amqp091-go closes that when it fails to encode a frame.
+func HeaderSize(exchange, key string, msg *amqp.Publishing) (bytes int, err error) {
 	shorts := [...]struct{ name, value string }{
 		{"exchange", exchange}, {"routing key", key}, // both are in another frame
 		{"MessageId", msg.MessageId}, {"ContentType", msg.ContentType}, {"ContentEncoding", msg.ContentEncoding},
@@ -24,7 +42,7 @@ func check(exchange, key string, msg *amqp.Publishing) (headerSize int, err erro
 	size := 2 + 2 + 8 + 2 // class, weight, body size, flags
 	for i, s := range shorts {
 		if len(s.value) > maxShort {
-			return 0, fmt.Errorf("%w: the %s must be at most %d bytes long, got %d", ErrInvalid, s.name, maxShort, len(s.value))
+			return 0, fmt.Errorf("the %s must be at most %d bytes long, got %d", s.name, maxShort, len(s.value))
 		}
 		if i >= 2 && s.value != "" {
 			size += 1 + len(s.value)
@@ -40,18 +58,17 @@ func check(exchange, key string, msg *amqp.Publishing) (headerSize int, err erro
 		size += 8
 	}
 	if msg.DeliveryMode > amqp.Persistent {
-		return 0, fmt.Errorf("%w: DeliveryMode must be amqp.Persistent or amqp.Transient, got %d", ErrInvalid,
-			msg.DeliveryMode)
+		return 0, fmt.Errorf("DeliveryMode must be amqp.Persistent or amqp.Transient, got %d", msg.DeliveryMode)
 	}
 	if msg.Expiration != "" {
 		if _, err := strconv.ParseUint(msg.Expiration, 10, 64); err != nil {
-			return 0, fmt.Errorf("%w: Expiration must be a whole number of milliseconds, got %q", ErrInvalid, msg.Expiration)
+			return 0, fmt.Errorf("Expiration must be a whole number of milliseconds, got %q", msg.Expiration)
 		}
 	}
 	headers, err := tableSize(msg.Headers, 0)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("%w: header %w", ErrInvalid, err)
+		return 0, fmt.Errorf("header %w", err)
 	case len(msg.Headers) > 0:
 		size += headers
 	}

@@ -1,7 +1,6 @@
-package publisher
+package broker
 
 import (
-	"errors"
 	"math"
 	"strings"
 	"testing"
@@ -18,7 +17,7 @@ func nested(levels int) amqp.Table {
 	return t
 }
 
-func TestCheckRefuses(t *testing.T) {
+func TestHeaderSizeRefuses(t *testing.T) {
 	long := strings.Repeat("x", 256)
 	header := func(v any) amqp.Publishing { return amqp.Publishing{Headers: amqp.Table{"h": v}} }
 	tests := map[string]struct {
@@ -49,15 +48,15 @@ func TestCheckRefuses(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := check(tt.exchange, tt.key, &tt.msg)
-			if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("got %v, want ErrInvalid that says %q", err, tt.says)
+			_, err := HeaderSize(tt.exchange, tt.key, &tt.msg)
+			if err == nil || !strings.Contains(err.Error(), tt.says) {
+				t.Errorf("got %v, want one that says %q", err, tt.says)
 			}
 		})
 	}
 }
 
-func TestCheckAccepts(t *testing.T) {
+func TestHeaderSizeAccepts(t *testing.T) {
 	limit := strings.Repeat("x", 255)
 	msg := amqp.Publishing{
 		MessageId: limit, DeliveryMode: amqp.Transient, Expiration: "0",
@@ -67,7 +66,7 @@ func TestCheckAccepts(t *testing.T) {
 				float32(1), 1.5, amqp.Decimal{Scale: 1, Value: 2}, "s", []byte("b"), time.Unix(0, 0), amqp.Table{}, []any{}},
 		},
 	}
-	if _, err := check(limit, limit, &msg); err != nil {
+	if _, err := HeaderSize(limit, limit, &msg); err != nil {
 		t.Error(err)
 	}
 }
