@@ -76,9 +76,11 @@ func TestSummariesReadPages(t *testing.T) {
 		head := message("head")
 		write("head", again)
 		c.age(t, time.Minute, head)
-		for n := range longPage + 1 {
-			write(fmt.Sprint("dead ", n), reject)
-			write(fmt.Sprint("new ", n), again)
+		for set, f := range map[string]Failure{setDead: reject, setIndex: again} {
+			write(set, f)
+			for n := 0; n < longPage; n += longPage / 4 {
+				c.copyRecord(t, message(set), set, n, n+longPage/4)
+			}
 		}
 		// the index has whole milliseconds: the head is the last one for certain
 		last := Member{Set: setIndex, Name: member(head.ID, ""), Score: time.Now().Add(c.TTL() - time.Hour).UnixMilli()}
@@ -91,6 +93,21 @@ func TestSummariesReadPages(t *testing.T) {
 	}
 }
 
+// copyRecord saves the record of a message, which is in a set, as those of other messages, each named by a number.
+func (c *Counter) copyRecord(t *testing.T, m Message, set string, from, to int) {
+	t.Helper()
+	of := Queue{m.VHost, m.Queue}
+	_, docs, err := c.store.Load(t.Context(), of, docRecord(member(m.ID, "")))
+	need(t, err)
+	var some Change
+	for n := from; n < to; n++ {
+		name := member(fmt.Sprint(m.ID, n), "")
+		some.Docs = append(some.Docs, Doc{Name: docRecord(name), Data: docs[0].Data, Expires: docs[0].Expires, Any: true})
+		some.Sets = append(some.Sets, Member{Set: set, Name: name, Score: docs[0].Expires.UnixMilli()})
+	}
+	need(t, errOf(c.store.Save(t.Context(), of, some)))
+}
+
 // TestSummariesReadFewDeadLetters: 10,000 dead letters and 10,000 records of one queue are read at most. They are a
 // part of them only if there are more.
 func TestSummariesReadFewDeadLetters(t *testing.T) {
@@ -98,29 +115,18 @@ func TestSummariesReadFewDeadLetters(t *testing.T) {
 	for _, s := range storesForLong(t) {
 		c := s.Counter
 		for set, end := range map[string]Failure{setDead: reject, setIndex: again} {
-			first, of := message("0"), Queue{"/", "q-" + set}
-			first.Queue = of.Name
+			first := message("0")
+			first.Queue = "q-" + set
 			need(t, errOf(c.Fail(t.Context(), attempt(first, "a"), end)))
-			_, docs, err := c.store.Load(t.Context(), of, docRecord(member("0", "")))
-			need(t, err)
-			copies := func(from, to int) (some Change) {
-				for n := range to - from {
-					name := member(fmt.Sprint(from+n), "")
-					some.Docs = append(some.Docs, Doc{Name: docRecord(name), Data: docs[0].Data, Expires: docs[0].Expires,
-						Any: true})
-					some.Sets = append(some.Sets, Member{Set: set, Name: name, Score: docs[0].Expires.UnixMilli()})
-				}
-				return some
-			}
 			for n := 1; n < summaryMost; n += 303 {
-				need(t, errOf(c.store.Save(t.Context(), of, copies(n, n+303))))
+				c.copyRecord(t, first, set, n, n+303)
 			}
 			for _, partial := range []bool{false, true} {
-				got, err := c.Admin().Summaries(t.Context(), "/", []string{of.Name}, time.Hour)
+				got, err := c.Admin().Summaries(t.Context(), "/", []string{first.Queue}, time.Hour)
 				if err != nil || got[0].Recent+got[0].Retrying != summaryMost || got[0].Partial != partial {
 					t.Errorf("%s, %s: %+v, %v; want %d, and that they are a part: %v", s.name, set, got, err, summaryMost, partial)
 				}
-				need(t, errOf(c.store.Save(t.Context(), of, copies(summaryMost, summaryMost+1))))
+				c.copyRecord(t, first, set, summaryMost, summaryMost+1)
 			}
 		}
 	}

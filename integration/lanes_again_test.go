@@ -62,6 +62,7 @@ func TestLaneOfAStoreThatWasRolledBack(t *testing.T) {
 	publishBodies(t, l.name, 7, 9, lane)
 	l.awaitDead(t, 2)
 	l.fix()
+	blocked.Wait = 10 * time.Second
 	if done, err := q.ReplayLane(t.Context(), blocked); !errors.Is(err, deadletter.ErrLaneMissing) || done.Dropped != 0 {
 		t.Errorf("without Missing: %+v, %v", done, err)
 	}

@@ -79,6 +79,9 @@ func eachQueueOfLanes(t *testing.T, lanes int, play func(t *testing.T, h *blocke
 			continue
 		}
 		t.Run(string(typ), func(t *testing.T) {
+			if *lanesRestarts == 0 {
+				t.Parallel()
+			}
 			seed := *lanesSeed
 			if seed == 0 {
 				seed = rand.Uint64N(1 << 32)
