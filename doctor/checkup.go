@@ -197,22 +197,33 @@ var ownDeadLetters = []string{inspect.CodeNoDeadLetterExchange, inspect.CodeDead
 // owned replaces the findings about a named queue that takes the dead letters of others: it was judged as one that
 // consumers retry from.
 func (c *Checkup) owned(ctx context.Context, name string, findings []inspect.Finding) ([]inspect.Finding, error) {
-	if !c.Named || !slices.ContainsFunc(findings, func(f inspect.Finding) bool {
-		return slices.Contains(ownDeadLetters, f.Code)
-	}) {
+	if !c.Named {
 		return findings, nil
+	}
+	f, takes, err := c.takesDeadLetters(ctx, name, findings)
+	if takes {
+		findings = []inspect.Finding{f}
+	}
+	return findings, err
+}
+
+// takesDeadLetters returns the finding about a queue that takes the dead letters of others.
+func (c *Checkup) takesDeadLetters(ctx context.Context, name string, findings []inspect.Finding) (f inspect.Finding,
+	takes bool, err error) {
+	if !slices.ContainsFunc(findings, func(f inspect.Finding) bool { return slices.Contains(ownDeadLetters, f.Code) }) {
+		return f, false, nil
 	}
 	owners, err := c.owners(ctx, name)
 	if err != nil || len(owners) == 0 {
-		return findings, err
+		return f, false, err
 	}
 	var names []string
 	for _, o := range owners {
 		names = append(names, fmt.Sprintf("%q", o))
 	}
-	f := inspect.Say("takes-dead-letters", inspect.Vars{"sources": strings.Join(names, ", ")})
+	f = inspect.Say("takes-dead-letters", inspect.Vars{"sources": strings.Join(names, ", ")})
 	f.Commands = []string{"strikes doctor " + shell.Operands(owners...)}
-	return []inspect.Finding{f}, nil
+	return f, true, nil
 }
 
 // owners returns the queues that dead-letter to the named one. Without the management API only its name can tell.

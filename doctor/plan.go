@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -19,8 +20,12 @@ import (
 // policies. The only thing that they delete is a binding that leads dead letters back. They do not declare existing
 // queues and exchanges again, because RabbitMQ refuses other arguments.
 type Plan struct {
+	Queue string
 	Fixes []Fix // of all findings, in their order
-	queue string
+
+	need    inspect.Need
+	named   string          // the queue, or the partitioned queue that it is of
+	earlier map[string]bool // the texts of steps that plans before this one have
 }
 
 // Fix has the steps for one finding.
@@ -38,9 +43,9 @@ type Choice struct {
 	Kinds    []string // that can take every dead letter
 }
 
-// Steps are those of all fixes, each once, in their order.
+// Steps are those of all fixes, each once, in their order, without those of earlier plans.
 func (p Plan) Steps() (steps []Step) {
-	seen := map[string]bool{}
+	seen := maps.Clone(p.earlier)
 	for _, f := range p.Fixes {
 		for _, s := range f.Steps {
 			if !seen[s.text] {
@@ -63,7 +68,7 @@ func (p patient) plan(findings []inspect.Finding, need inspect.Need, kind string
 		changes = broker.Merge(changes, p.changes(x.Code, need))
 	}
 	policy, canSet := p.setPolicy(p.Queue, nil, changes)
-	plan := Plan{queue: need.Queue}
+	plan := Plan{Queue: need.Queue, need: need, named: p.Named(), earlier: map[string]bool{}}
 	for _, x := range findings {
 		fix := Fix{Finding: x}
 		switch {
@@ -134,11 +139,12 @@ func (p patient) route(fix *Fix, exchange, kind string) {
 		p.end(fix, exchange, kind)
 		return
 	}
-	if len(p.Known.TraceThrough(p.Queue, exchange).Loops) > 0 {
+	switch through := p.Known.TraceThrough(p.Queue, exchange); {
+	case len(through.Loops) > 0:
 		fix.refuse("the exchange %q exists, and leads back to the queue", exchange)
-		return
+	case len(through.Landings) == 0: // a second queue would get every dead letter too
+		p.end(fix, exchange, have.Kind)
 	}
-	p.end(fix, exchange, have.Kind)
 }
 
 // end binds a dead-letter queue to the exchange of this type, and declares it unless it exists.
@@ -154,7 +160,7 @@ func (p patient) end(fix *Fix, exchange, kind string) {
 		fix.refuse("the exchange %q is %s: no binding takes every dead letter", exchange, kind)
 		return
 	}
-	queue := broker.DeadLetterQueueFor(p.Name)
+	queue := inspect.EndOf(exchange)
 	if err := broker.CheckName(queue); err != nil {
 		fix.refuse("the name of the dead-letter queue: %v", err)
 		return
@@ -217,9 +223,9 @@ func (p Plan) findings() (all []inspect.Finding) {
 		}
 		switch {
 		case len(fix.Steps) > 0:
-			f.Repair = "strikes doctor --fix " + shell.Operands(p.queue)
+			f.Repair = "strikes doctor --fix " + shell.Operands(p.named)
 		case fix.Choice != nil:
-			f.Repair = "strikes doctor --fix --exchange-type TYPE " + shell.Operands(p.queue)
+			f.Repair = "strikes doctor --fix --exchange-type TYPE " + shell.Operands(p.named)
 		}
 		all = append(all, f)
 	}
@@ -243,10 +249,46 @@ func makePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kin
 	return patient{f}.plan(inspect.Judge(rules, f, need), need, kind), nil
 }
 
+// Plans returns the plans that fix queues, in their order; of a partitioned queue one for each partition. A step that
+// several need is in the first of them. A queue that takes the dead letters of others is left as it is. kind is that of
+// MakePlan.
+func (c *Checkup) Plans(ctx context.Context, kind string, queues []string) (all []Plan, err error) {
+	planned := map[string]bool{}
+	for _, queue := range queues {
+		names := []string{queue}
+		if found, _, _ := broker.FindQueue(ctx, c.Conn, queue); found == broker.No {
+			if n, _ := broker.PartitionsOf(ctx, c.Conn, queue); n > 0 {
+				names = broker.Partitions(queue, n)
+			}
+		}
+		for _, name := range names {
+			need := c.need(name)
+			need.Ordered = need.Ordered || name != queue
+			plan, err := MakePlan(ctx, c.Conn, need, kind)
+			switch {
+			case errors.Is(err, broker.ErrNotFound) && name != queue:
+				plan = Plan{Queue: name, Fixes: []Fix{{Finding: inspect.MissingPartition(name)}}}
+			case err != nil:
+				return nil, err
+			}
+			if ends, takes, err := c.takesDeadLetters(ctx, name, plan.findings()); err != nil {
+				return nil, err
+			} else if takes {
+				plan.Fixes = []Fix{{Finding: ends}}
+			}
+			plan.earlier = maps.Clone(planned)
+			for _, s := range plan.Steps() {
+				planned[s.text] = true
+			}
+			all = append(all, plan)
+		}
+	}
+	return all, nil
+}
+
 // Do takes the Steps in turn, tells each, and then examines the queue: left has the findings that the steps were for
 // and that are still there. It ends at the first step that fails, and may be repeated.
-func (p Plan) Do(ctx context.Context, conn *amqp.Connection, need inspect.Need,
-	tell func(Step)) (left []inspect.Finding, err error) {
+func (p Plan) Do(ctx context.Context, conn *amqp.Connection, tell func(Step)) (left []inspect.Finding, err error) {
 	steps := p.Steps()
 	for _, s := range steps {
 		if err := s.Do(ctx, conn); err != nil {
@@ -259,14 +301,14 @@ func (p Plan) Do(ctx context.Context, conn *amqp.Connection, need inspect.Need,
 	if len(steps) == 0 {
 		return nil, nil
 	}
-	return p.left(ctx, conn, need)
+	return p.left(ctx, conn)
 }
 
 // left waits until the management API shows that the findings that the steps were for are gone, for 15 s at most, and
 // returns those that are not.
-func (p Plan) left(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
+func (p Plan) left(ctx context.Context, conn *amqp.Connection) ([]inspect.Finding, error) {
 	return broker.Settled(ctx, func(ctx context.Context) ([]inspect.Finding, bool, error) {
-		now, err := MakePlan(ctx, conn, need, "")
+		now, err := MakePlan(ctx, conn, p.need, "")
 		left := slices.DeleteFunc(now.findings(), func(f inspect.Finding) bool { return !p.promised(f) })
 		return left, len(left) == 0, err
 	})
@@ -356,10 +398,10 @@ func (p patient) changes(code string, need inspect.Need) amqp.Table {
 	}
 	switch code {
 	case inspect.CodeNoDeadLetterExchange:
-		return broker.Merge(amqp.Table{"dead-letter-exchange": broker.ExchangeFor(p.Name)}, atLeastOnce)
+		return broker.Merge(amqp.Table{"dead-letter-exchange": broker.ExchangeFor(p.Named())}, atLeastOnce)
 	case inspect.CodeLoop:
 		if p.loopByPolicy() {
-			return amqp.Table{"dead-letter-exchange": broker.ExchangeFor(p.Name)}
+			return amqp.Table{"dead-letter-exchange": broker.ExchangeFor(p.Named())}
 		}
 	case inspect.CodeTail, inspect.CodeLimitLow, inspect.CodeLimitTight:
 		if want := need.SpareLimit(); p.Type == broker.Quorum && !p.LimitFixed(want) {

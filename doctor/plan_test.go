@@ -163,6 +163,7 @@ func TestCommandsQuote(t *testing.T) {
 	}
 	f := examined(t)
 	f.Name = `a'; echo hacked; '$(echo b)`
+	with(broker.ArgDeadLetterExchange, broker.ExchangeFor(f.Name))(&f)
 	bound("fanout")(&f)
 	line := commands(f)["dead-letter-unbound"]
 	if line == "" {
@@ -321,8 +322,8 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 		"an exchange of unknown type":       {changes(gone, with(broker.ArgDeadLetterExchange, "dead")), "", nil, ""},
 		"of a type that a person chose": {changes(gone, with(broker.ArgDeadLetterExchange, "dead"),
 			with(broker.ArgDeadLetterKey, "k")), "direct", []string{
-			`declare the direct exchange "dead"`, `declare the quorum queue "q.dlq"`,
-			`bind the queue "q.dlq" to the exchange "dead" with the key "k"`,
+			`declare the direct exchange "dead"`, `declare the quorum queue "dead.dlq"`,
+			`bind the queue "dead.dlq" to the exchange "dead" with the key "k"`,
 		}, ""},
 		"of a type that takes some keys alone": {changes(gone, with(broker.ArgDeadLetterExchange, "dead")),
 			"direct", nil, ""},

@@ -127,7 +127,7 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 			}
 		}
 		if c.fixes {
-			if examine, err = c.fix(ctx, conn, checkup.Need, store.Admin(), queues); err != nil || !examine {
+			if examine, err = c.fix(ctx, checkup, queues); err != nil || !examine {
 				return err
 			}
 		}

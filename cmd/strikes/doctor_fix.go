@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
@@ -14,30 +13,20 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
 )
 
-// fixable is a queue with the plan that fixes it.
-type fixable struct {
-	need inspect.Need // which names the queue
-	plan doctor.Plan
-}
-
 // fix shows the steps for each queue, asks, and takes them. done is false if only the steps were to be shown.
-func (c *examination) fix(ctx context.Context, conn *amqp.Connection, need inspect.Need, store *counter.Admin,
-	queues []string) (done bool, err error) {
-	var all []fixable
+func (c *examination) fix(ctx context.Context, checkup *doctor.Checkup, queues []string) (done bool, err error) {
+	all, err := checkup.Plans(ctx, c.exchangeType, queues)
+	if err != nil {
+		return false, err
+	}
 	steps := 0
-	for _, need.Queue = range queues {
-		plan, err := doctor.MakePlan(ctx, conn, need, c.exchangeType)
-		if err != nil {
-			return false, err
-		}
-		all = append(all, fixable{need, plan})
+	for _, plan := range all {
 		steps += len(plan.Steps())
-		if err := c.show(all[len(all)-1]); err != nil {
+		if err := c.show(plan); err != nil {
 			return false, err
 		}
 	}
@@ -48,8 +37,8 @@ func (c *examination) fix(ctx context.Context, conn *amqp.Connection, need inspe
 		"?"); err != nil {
 		return false, err
 	}
-	for _, f := range all {
-		if err := c.carryOut(ctx, conn, store, f); err != nil {
+	for _, plan := range all {
+		if err := c.carryOut(ctx, checkup, plan); err != nil {
 			return false, err
 		}
 	}
@@ -65,12 +54,12 @@ type stepLine struct {
 }
 
 // show prints the steps for a queue, and the findings that a person must fix.
-func (c *examination) show(f fixable) error {
-	steps := f.plan.Steps()
+func (c *examination) show(plan doctor.Plan) error {
+	steps := plan.Steps()
 	if c.json {
 		out := jsonl.NewEncoder(c.Out)
 		for _, s := range steps {
-			if err := out.Encode(stepLine{"queue", f.need.Queue, s.String(), s.Curl()}); err != nil {
+			if err := out.Encode(stepLine{"queue", plan.Queue, s.String(), s.Curl()}); err != nil {
 				return err
 			}
 		}
@@ -79,16 +68,18 @@ func (c *examination) show(f fixable) error {
 	var b strings.Builder
 	switch {
 	case len(steps) > 0:
-		fmt.Fprintf(&b, "to fix queue %s:\n", term.Shown(f.need.Queue))
-	case len(f.plan.Fixes) == 0:
-		fmt.Fprintf(&b, "queue %s needs no fix\n", term.Shown(f.need.Queue))
+		fmt.Fprintf(&b, "to fix queue %s:\n", term.Shown(plan.Queue))
+	case len(plan.Fixes) == 0:
+		fmt.Fprintf(&b, "queue %s needs no fix\n", term.Shown(plan.Queue))
+	case slices.ContainsFunc(plan.Fixes, func(x doctor.Fix) bool { return len(x.Steps) > 0 }):
+		fmt.Fprintf(&b, "queue %s is fixed by the steps above\n", term.Shown(plan.Queue))
 	default:
-		fmt.Fprintf(&b, "queue %s: --fix leaves what follows to you\n", term.Shown(f.need.Queue))
+		fmt.Fprintf(&b, "queue %s: --fix leaves what follows to you\n", term.Shown(plan.Queue))
 	}
 	for i, s := range steps {
 		fmt.Fprintf(&b, "  %d. %s\n", i+1, term.Printable(s.String(), ""))
 	}
-	for _, x := range f.plan.Fixes {
+	for _, x := range plan.Fixes {
 		if len(x.Steps) == 0 {
 			fmt.Fprintf(&b, "  left: %s: %s\n", x.Finding.Code, term.Printable(whyLeft(x), ""))
 		}
@@ -112,32 +103,32 @@ func whyLeft(x doctor.Fix) string {
 
 // carryOut takes the steps that were shown for a queue. It prints each one when it is done, and writes it to the
 // audit log.
-func (c *examination) carryOut(ctx context.Context, conn *amqp.Connection, store *counter.Admin, f fixable) error {
-	if len(f.plan.Steps()) == 0 {
+func (c *examination) carryOut(ctx context.Context, checkup *doctor.Checkup, plan doctor.Plan) error {
+	if len(plan.Steps()) == 0 {
 		return nil
 	}
 	var done []string
-	left, err := f.plan.Do(ctx, conn, f.need, func(s doctor.Step) {
+	left, err := plan.Do(ctx, checkup.Conn, func(s doctor.Step) {
 		done = append(done, s.String())
 		if !c.json {
 			fmt.Fprintf(c.Out, "done: %s\n", term.Printable(s.String(), ""))
 		}
 	})
 	if err == nil && len(left) > 0 {
-		err = fmt.Errorf("queue %q still has %s: %s", f.need.Queue, printable.Plural(len(left), "finding"), left[0].Seen)
+		err = fmt.Errorf("queue %q still has %s: %s", plan.Queue, printable.Plural(len(left), "finding"), left[0].Seen)
 	}
 	note := c.given()
-	log := &ops.Queue{Store: store, VHost: conn.Config.Vhost, Name: f.need.Queue, Warn: func(err error) {
+	log := &ops.Queue{Store: checkup.Store, VHost: checkup.Conn.Config.Vhost, Name: plan.Queue, Warn: func(err error) {
 		fmt.Fprintf(c.Err, "strikes: the audit log of the fix could not be written: %s\n", term.Printable(err.Error(), ""))
 	}}
 	log.Audit(ctx, counter.AuditEntry{
-		Actor: note.By, Verb: ops.VerbFix, Subject: f.need.Queue, Reason: note.Why, Count: int64(len(done)),
+		Actor: note.By, Verb: ops.VerbFix, Subject: plan.Queue, Reason: note.Why, Count: int64(len(done)),
 	}, err)
 	switch {
 	case errors.Is(err, broker.ErrDenied):
 		return cli.WithCode(fmt.Errorf("%w (to set a policy, the user needs the tag policymaker)", err), cli.ExitDenied)
 	case err != nil:
-		return fmt.Errorf("fix queue %q: %w", f.need.Queue, err)
+		return fmt.Errorf("fix queue %q: %w", plan.Queue, err)
 	}
 	return nil
 }

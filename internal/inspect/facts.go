@@ -3,6 +3,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -40,6 +41,7 @@ func (n Need) API() (*broker.API, error) {
 // Facts are the known facts about a queue. The rules judge only these.
 type Facts struct {
 	broker.Description
+	Of      string      // the partitioned queue that it is a partition of, looked for closely; empty: of none
 	Product string      // "RabbitMQ"
 	API     *broker.API // nil if none was given, or it did not describe the queue
 
@@ -95,8 +97,17 @@ func (f Facts) deadLetterKeys() keySet {
 	return anyKey()
 }
 
+// Named is the name by which the queue is declared: that of a partition is the name of the partitioned queue.
+func (f Facts) Named() string { return cmp.Or(f.Of, f.Name) }
+
 // OwnsExchange reports whether the exchange, by its name, carries only dead letters of this queue.
-func (f Facts) OwnsExchange(exchange string) bool { return exchange == broker.ExchangeFor(f.Name) }
+func (f Facts) OwnsExchange(exchange string) bool { return exchange == broker.ExchangeFor(f.Named()) }
+
+// EndOf names the dead-letter queue for an exchange that leads to none. It is one for all queues that share the
+// exchange: with one for each, every dead letter would be in all of them.
+func EndOf(exchange string) string {
+	return broker.DeadLetterQueueFor(strings.TrimSuffix(exchange, broker.ExchangeFor("")))
+}
 
 // Severity says whether a [Finding] keeps consumers from starting.
 type Severity int

@@ -60,6 +60,11 @@ func (g gatherer) gather(ctx context.Context) (Facts, error) {
 	if f.Exclusive {
 		return f, nil
 	}
+	if g.need.Closely {
+		if f.Of, _, err = broker.PartitionedBy(ctx, g.conn, f.Name); err != nil {
+			return f, err
+		}
+	}
 	if f.Trouble == "" {
 		f.API = g.api
 	}
@@ -141,16 +146,21 @@ func (g gatherer) explore(ctx context.Context, f *Facts) error {
 	if err != nil || !g.need.Closely || len(f.Route.wanted) > 0 || len(f.Route.Landings) > 0 && len(f.Route.Loops) == 0 {
 		return err
 	}
-	exchange, queue := broker.ExchangeFor(f.Name), broker.DeadLetterQueueFor(f.Name)
-	if broker.CheckName(queue) != nil {
-		return nil //nolint:nilerr // a name that no queue has is no error
-	}
-	if _, looked := f.Known.Queues[queue]; !looked {
+	usual := broker.ExchangeFor(f.Named())
+	exchange, _ := f.DeadLetterExchange()
+	for _, through := range []string{usual, exchange} {
+		queue := EndOf(through)
+		if _, looked := f.Known.Queues[queue]; looked || broker.CheckName(queue) != nil {
+			continue
+		}
 		if err := g.lookUp(ctx, f, Node{Name: queue}); err != nil {
 			return err
 		}
 	}
-	_, err = g.follow(ctx, f, func() Route { return f.Known.TraceThrough(f.Queue, exchange) })
+	if broker.CheckName(usual) != nil {
+		return nil //nolint:nilerr // a name that no exchange has is no error
+	}
+	_, err = g.follow(ctx, f, func() Route { return f.Known.TraceThrough(f.Queue, usual) })
 	return err
 }
 

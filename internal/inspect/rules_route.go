@@ -210,5 +210,5 @@ func (f Facts) breakLoop(l Loop) string {
 	}
 	return fmt.Sprintf("give the queue a dead-letter exchange of its own, such as %q, bound to a dead-letter queue; "+
 		"or, if only dead letters pass through the exchange %q, remove its binding to the queue",
-		broker.ExchangeFor(f.Name), exchange)
+		broker.ExchangeFor(f.Named()), exchange)
 }
