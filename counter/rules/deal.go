@@ -48,7 +48,7 @@ type DealRead struct {
 // fewest. Then single partitions move from the process with the most to the one with the fewest, until their numbers
 // differ by one at most. ok is false if live processes share another number of partitions; then the deal stays.
 func (d *Deal) Deal(r DealRead, now time.Time) (mine []int, changed, ok bool) {
-	d.setBack(now)
+	changed = d.setBack(now)
 	if !d.Read.IsZero() && now.Sub(d.Read) > dealSilence {
 		d.Patient, changed = now.Add(DealLease), true
 	}
@@ -80,11 +80,12 @@ func (d *Deal) Deal(r DealRead, now time.Time) (mine []int, changed, ok bool) {
 	return mine, changed, true
 }
 
-// setBack brings the times of a store whose clock was set back to its present.
-func (d *Deal) setBack(now time.Time) {
+// setBack brings the times of a store whose clock was set back to its present, and reports whether there was one.
+// Without a save, no member would expire before the clock has caught up.
+func (d *Deal) setBack(now time.Time) (moved bool) {
 	earliest := func(t *time.Time, most time.Time) {
 		if t.After(most) {
-			*t = most
+			*t, moved = most, true
 		}
 	}
 	earliest(&d.Read, now)
@@ -93,6 +94,7 @@ func (d *Deal) setBack(now time.Time) {
 	for i := range d.Members {
 		earliest(&d.Members[i].Read, now)
 	}
+	return moved
 }
 
 func (d *Deal) find(token string) int {
