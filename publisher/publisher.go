@@ -32,6 +32,7 @@ type Publisher struct {
 	closed  error         // by Close
 
 	trouble atomic.Pointer[string] // why no message is being sent; nil if messages are sent
+	saying  sync.Mutex             // one line after the other
 }
 
 // New returns a Publisher that connects with dial. The first Publish connects. nil opts means all defaults.

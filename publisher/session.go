@@ -1,8 +1,10 @@
 package publisher
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -160,13 +162,23 @@ func (s *session) block(b amqp.Blocking) {
 		s.unblocked = make(chan struct{})
 		trouble := fmt.Sprintf("the broker blocks publishers (%q)", b.Reason)
 		s.p.trouble.Store(&trouble)
-		s.p.opts.Logger.Warn("publisher: blocked by the broker", "reason", b.Reason)
+		s.say(slog.LevelWarn, "publisher: blocked by the broker", "reason", b.Reason)
 	case !b.Active && s.unblocked != nil:
 		close(s.unblocked)
 		s.unblocked = nil
 		s.p.trouble.Store(nil)
-		s.p.opts.Logger.Info("publisher: unblocked by the broker")
+		s.say(slog.LevelInfo, "publisher: unblocked by the broker")
 	}
+}
+
+// say logs without waiting for the log: the library's reader waits for the caller, and gives up a basic.return after
+// 5 s (1.16), so that the message would count as confirmed.
+func (s *session) say(level slog.Level, text string, args ...any) {
+	go func() {
+		s.p.saying.Lock()
+		defer s.p.saying.Unlock()
+		s.p.opts.Logger.Log(context.Background(), level, text, args...)
+	}()
 }
 
 // gate returns nil, or a channel that is closed when the broker unblocks the connection.
