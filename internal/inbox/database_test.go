@@ -21,3 +21,18 @@ func TestACommitThatWasUndone(t *testing.T) {
 		t.Error("a lost connection counts as a failure of the message")
 	}
 }
+
+type stateError string
+
+func (e stateError) Error() string    { return "ERROR (SQLSTATE " + string(e) + ")" }
+func (e stateError) SQLState() string { return string(e) }
+
+// TestALimitOfAStatement: a message that exceeds a limit such as temp_file_limit does so each time. So it is counted,
+// unlike one that meets a full disk.
+func TestALimitOfAStatement(t *testing.T) {
+	for state, counted := range map[stateError]bool{"53400": true, "53100": false, "53300": false} {
+		if got := PostgreSQL.refused(state); got != counted {
+			t.Errorf("%s is counted: %v", state, got)
+		}
+	}
+}

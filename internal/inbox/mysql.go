@@ -44,7 +44,7 @@ ON DUPLICATE KEY UPDATE fence = fence + 1`,
 		"1047",         // Galera: the node is not ready
 		"3100", "3101", // group replication refused the COMMIT, for example because the server has left the group
 		"1290", "1792", "1836", // read-only
-		"0003", "1021", "1026", "1037", "1038", "1041", "1114", "1180", // out of disk or memory, a COMMIT that failed
+		"0003", "1021", "1026", "1037", "1041", "1114", "1180", // out of disk or memory, a COMMIT that failed
 	},
 }
 

@@ -35,9 +35,9 @@ SELECT ctid FROM strikes_inbox WHERE queue = $1::bytea AND done < now() - $2::te
 	},
 	cancelled: "57014", // by lib/pq
 	passing: []string{
-		"08",    // connection
-		"40",    // serialization failure, deadlock
-		"53",    // out of disk, memory or connections
+		"08",                               // connection
+		"40",                               // serialization failure, deadlock
+		"53000", "53100", "53200", "53300", // out of disk, memory or connections; 53400 is of a statement
 		"55P03", // lock_timeout
 		"57P",   // the server or an administrator ends the connection
 		"58",    // system error
