@@ -136,7 +136,7 @@ type Consumer struct {
 	ConsumerTimeout time.Duration
 
 	// DrainTimeout is how long handlers may go on after ctx is done, before their context is cancelled; if zero,
-	// 25 s; negative: none.
+	// 25 s; negative: none. A partition that goes to another process waits for its handlers without this limit.
 	DrainTimeout time.Duration
 
 	// Key returns the id of a message in the queue; if nil, its MessageId. Two messages with one id are counted as

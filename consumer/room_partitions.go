@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -65,6 +66,7 @@ type partitionRoom struct {
 	slots   *semaphore.Weighted
 	serve   func(context.Context, *amqp.Connection, *session) (again bool, err error) // consume; else a simulation
 
+	served    *atomic.Bool // a session of this process has consumed
 	mu        sync.Mutex
 	consuming []*session
 	ready     bool // the last argument of Consumer.Consuming
@@ -74,11 +76,11 @@ func newPartitionRoom(s *session, before rooms) room {
 	if s.Partitions == 0 {
 		return nil
 	}
-	r := &partitionRoom{s: s, slots: newSlots(s.Concurrency)}
+	r := &partitionRoom{s: s, slots: newSlots(s.Concurrency), served: new(atomic.Bool)}
 	r.workers = newWorkers(s.Concurrency, r.wake)
 	r.workers.shared, r.serve = true, r.consume
 	if last := find[*partitionRoom](before); last != nil {
-		r.follower = last.follower
+		r.follower, r.served = last.follower, last.served
 	} else {
 		me := counter.DealRead{Token: token(tokens.Add(1)).String(), Consumer: s.Name, Partitions: s.Partitions}
 		r.follower = partitions.New(s.Counter, s.vhost, s.Queue, me, s.Logger)
@@ -86,10 +88,17 @@ func newPartitionRoom(s *session, before rooms) room {
 	return r
 }
 
+// spareChannels are for questions to the broker, beside one channel for each partition.
+const spareChannels = 4
+
 // around runs sessions on the partitions of the deal until ctx is done or the connection is lost. It does not run while
 // the broker is away. The deal is not read then, so others get the partitions.
 func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 	_ func(context.Context) error) (again bool, err error) {
+	if most, need := int(conn.Config.ChannelMax), r.s.Partitions+spareChannels; most > 0 && most < need {
+		return false, refusal{fmt.Errorf("consumer: queue %q: the connection may have %d channels, and %d partitions need %d: "+
+			"raise channel_max in the URL or at the broker", r.s.Queue, most, r.s.Partitions, need)}
+	}
 	inner, end := context.WithCancel(ctx)
 	var follows, sessions sync.WaitGroup
 	follows.Go(func() { r.follower.Follow(inner) })
@@ -107,7 +116,7 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 			if running[p] == nil {
 				session, stop := context.WithCancel(inner)
 				running[p] = stop
-				sessions.Go(func() { over <- partitionEnd{p, r.keep(session, conn, p)} })
+				sessions.Go(func() { over <- partitionEnd{p, r.keep(inner, session, conn, p)} })
 			}
 		}
 		select {
@@ -150,15 +159,23 @@ type partitionEnd struct {
 	err       error // nil: the other sessions go on
 }
 
-// keep runs sessions on a partition, one after the other, until ctx is done. It returns an error only if that ends the
-// sessions on all partitions. After an error of one partition it begins another session.
-func (r *partitionRoom) keep(ctx context.Context, conn *amqp.Connection, p int) error {
+// keep runs sessions on a partition, one after the other, until ctx is done: the partition goes to another process, or
+// all sessions end. It returns an error only if that ends the sessions on all partitions. After an error of one
+// partition it begins another session.
+func (r *partitionRoom) keep(all, ctx context.Context, conn *amqp.Connection, p int) error {
 	before := r.s.rooms.shared()
 	defer func() { before.close() }()
 	said := ""
 	for wait := firstWait; ; {
 		s := r.session(conn, p, before)
 		before = s.rooms
+		s.lasts = func() <-chan struct{} {
+			if ctx.Err() == nil || all.Err() != nil {
+				return atOnce
+			}
+			s.Logger.Info("the partition goes to another process once the handlers that run have ended", "queue", s.Queue)
+			return all.Done()
+		}
 		began := time.Now()
 		again, err := r.serve(ctx, conn, s)
 		switch {
@@ -168,6 +185,8 @@ func (r *partitionRoom) keep(ctx context.Context, conn *amqp.Connection, p int) 
 			return nil
 		case conn.IsClosed(), errors.Is(err, ErrStuck), errors.Is(err, ErrUndecodable), errors.Is(err, errPassed):
 			return err
+		case errors.As(err, new(refusal)) && !isMissing(err) && !r.served.Load(): // others get its share
+			return err
 		case again && err == nil:
 			continue
 		}
@@ -175,7 +194,7 @@ func (r *partitionRoom) keep(ctx context.Context, conn *amqp.Connection, p int) 
 			wait, said = firstWait, ""
 		}
 		log, level := s.Logger, slog.LevelWarn
-		if reply := (*amqp.Error)(nil); errors.As(err, &reply) && reply.Code == amqp.NotFound {
+		if isMissing(err) {
 			log = log.With("fix", fmt.Sprintf("if the partition was deleted, declare it again: "+
 				"strikes declare --partitions %d %s", r.s.Partitions, r.s.Queue))
 		}
@@ -190,6 +209,12 @@ func (r *partitionRoom) keep(ctx context.Context, conn *amqp.Connection, p int) 
 		}
 		wait = min(2*wait, lastWait)
 	}
+}
+
+// isMissing reports whether the partition does not exist.
+func isMissing(err error) bool {
+	var reply *amqp.Error
+	return errors.As(err, &reply) && reply.Code == amqp.NotFound
 }
 
 // The waits between two sessions on a partition.
@@ -231,6 +256,7 @@ func (r *partitionRoom) note(s *session, consumes bool) {
 	r.mu.Lock()
 	r.consuming = slices.DeleteFunc(r.consuming, func(other *session) bool { return other == s })
 	if consumes {
+		r.served.Store(true)
 		r.consuming = append(r.consuming, s)
 	}
 	r.mu.Unlock()

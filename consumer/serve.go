@@ -30,6 +30,7 @@ func newSessionOn(source string, c Consumer, vhost string, before rooms) *sessio
 	s := &session{
 		settings: settings{c, cmp.Or(vhost, "/"), source}, late: ownerless, consuming: func() {}, ended: make(chan error, 1),
 		waiting: waitFor, look: func() {}, failed: func(*delivery) {}, lacking: func() {},
+		lasts: func() <-chan struct{} { return atOnce },
 	}
 	s.asksFirst = func(d *delivery) bool { return s.decideReceived(d) != stepRun }
 	s.isolation, s.proceed = ofProcess, func(ctx context.Context, d *delivery) { s.deliver(ctx, d, stepBegin) }
@@ -161,7 +162,6 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	s.isConsuming(false) // it may take long
 	beside.Wait()
 	if stopping {
-		s.Logger.Info("draining: handlers that run may finish", "queue", s.Queue, "within", max(s.DrainTimeout, 0))
 		err = s.drain(l)
 	}
 	if err != nil {

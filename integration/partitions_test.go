@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
+	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -631,3 +634,86 @@ func TestPartitionsDoctor(t *testing.T) {
 }
 
 func noChange(*consumer.Consumer) {}
+
+// TestARefusedProcessTakesNoPartitions: the user of a process may not read the partitions. It ends, as it does on a
+// queue without partitions, and the other process has all of them.
+func TestARefusedProcessTakesNoPartitions(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 8)
+	s.consume(noChange)
+	s.publish("a 1")
+	s.eventually("the first message", func() bool { return len(s.seen()) == 1 })
+	user := uniqueName(t, "user")
+	manage(t, http.MethodPut, "/api/users/"+user, `{"password":"pass","tags":""}`)
+	t.Cleanup(func() { manage(t, http.MethodDelete, "/api/users/"+user, "") })
+	manage(t, http.MethodPut, "/api/permissions/%2F/"+user, `{"configure":".*","write":".*","read":"^$"}`)
+	u, err := url.Parse(brokerURL(t))
+	need(t, err)
+	u.User = url.UserPassword(user, "pass")
+	few := *u
+	few.RawQuery = "channel_max=8"
+	for name, at := range map[string]*url.URL{"channel_max": &few, "ACCESS_REFUSED": u} {
+		c := consumer.Consumer{Queue: s.queue, Partitions: s.n, Ordered: true, Counter: s.store,
+			Check:   consumer.Check{AllowDrop: true},
+			Handler: func(context.Context, amqp.Delivery) error { return nil }}
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		if err := c.Run(ctx, consumer.Dialer(at.String(), amqp.Config{})); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("Run ended with %v, want an error with %s", err, name)
+		}
+		stop()
+	}
+	for i := range 40 {
+		s.publish(fmt.Sprintf("key-%d 1", i))
+	}
+	s.eventually("the messages of every partition", func() bool { return len(s.seen()) == 41 })
+}
+
+// TestAJoinCancelsNoHandler: a partition that goes to another process goes when its handlers have ended, however short
+// the DrainTimeout is.
+func TestAJoinCancelsNoHandler(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 2)
+	var mu sync.Mutex
+	running, most, cancelled := map[string]int{}, 0, 0
+	goOn, log := make(chan struct{}), new(lockedBuffer)
+	long := func(c *consumer.Consumer) {
+		c.DrainTimeout, c.Concurrency, c.Logger = time.Millisecond, 16, slog.New(slog.NewTextHandler(log, nil))
+		c.Handler = func(ctx context.Context, d amqp.Delivery) error {
+			mu.Lock()
+			running[d.RoutingKey]++
+			most = max(most, running[d.RoutingKey])
+			mu.Unlock()
+			select {
+			case <-ctx.Done():
+				mu.Lock()
+				cancelled++
+				mu.Unlock()
+			case <-goOn:
+			}
+			mu.Lock()
+			running[d.RoutingKey]--
+			mu.Unlock()
+			s.mu.Lock()
+			s.handled = append(s.handled, d.MessageId)
+			s.mu.Unlock()
+			return nil
+		}
+	}
+	s.consume(long)
+	s.publish("a 1", "b 1", "c 1", "d 1", "e 1", "f 1", "g 1", "h 1")
+	at := func(n int) func() bool {
+		return func() bool { mu.Lock(); defer mu.Unlock(); return len(running) == n }
+	}
+	s.eventually("eight handlers", at(8))
+	s.consume(long)
+	s.eventually("a partition that is handed over", func() bool {
+		return strings.Contains(log.String(), "goes to another process once the handlers that run have ended")
+	})
+	close(goOn)
+	s.eventually("eight messages", func() bool { return len(s.seen()) == 8 })
+	mu.Lock()
+	defer mu.Unlock()
+	if most > 1 || cancelled > 0 {
+		t.Errorf("after a join: %d handlers of one key at the same time, %d were cancelled", most, cancelled)
+	}
+}
