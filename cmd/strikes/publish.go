@@ -209,23 +209,27 @@ func (p *publishing) all(ctx context.Context, r reader, files []string) error {
 	}
 }
 
-// batch publishes entries in order. Once ctx is done, the sent messages have a little time left to be confirmed.
+// batch publishes entries in order, up to one without a destination. Once ctx is done, the sent messages have a little
+// time left to be confirmed.
 func (p *publishing) batch(ctx context.Context, entries []entry) error {
 	p.used = true
-	msgs := make([]publisher.Message, len(entries))
+	var msgs []publisher.Message
+	var refused error
 	for i, e := range entries {
 		to, err := p.address(e)
 		if err != nil {
-			return fmt.Errorf("%v: %w", e, err)
+			refused, entries = fmt.Errorf("%v: %w", e, err), entries[:i]
+			defer p.tell(e, e.msg, err)
+			break
 		}
-		msgs[i] = to
 		if e.msg.ContentType == "" {
-			msgs[i].ContentType = p.contentType
+			to.ContentType = p.contentType
 		}
+		msgs = append(msgs, to)
 	}
 	sending, cancel := pause.Outlive(ctx, lastConfirms, p.timeout)
 	defer cancel()
-	return p.count(ctx, entries, msgs, p.publisher.PublishAll(sending, msgs))
+	return cmp.Or(p.count(ctx, entries, msgs, p.publisher.PublishAll(sending, msgs)), refused)
 }
 
 // address returns the message of an entry with its destination: an exchange, a queue, or a partition of it.
