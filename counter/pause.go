@@ -120,15 +120,11 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 	if err != nil {
 		return nil, err
 	}
-	var note *Note
-	if paused != nil {
-		note = &paused.Note
-	}
-	found, err := a.consumers(ctx, Queue{vhost, queue}, note)
+	found, err := a.consumers(ctx, Queue{vhost, queue}, paused)
 	return found, failed("consumers", queue, err)
 }
 
-func (a *Admin) consumers(ctx context.Context, of Queue, paused *Note) (out []ConsumerState, _ error) {
+func (a *Admin) consumers(ctx context.Context, of Queue, paused *Pause) (out []ConsumerState, _ error) {
 	for found, err := range a.pages(ctx, of, setConsumers, Entry{}, page) {
 		if err != nil {
 			return nil, err
@@ -165,7 +161,7 @@ func parseReader(e Entry) (c ConsumerState, reader string) {
 
 // since is the state with regard to the queue's pause, nil if there is none: a process may have stopped for an earlier
 // one.
-func (c ConsumerState) since(paused *Note) ConsumerState {
+func (c ConsumerState) since(paused *Pause) ConsumerState {
 	c.Paused = c.Paused && paused != nil && !c.Seen.Before(paused.At)
 	return c
 }

@@ -57,7 +57,7 @@ type Summary struct {
 	Tombstones  Tombstones
 	Override    *Override // nil: none, or one that consumers ignore
 	Undecodable string    // the note of NoteUndecodable, of the last minute
-	Paused      *Note     // nil: the queue is not paused
+	Paused      *Pause    // nil: the queue is not paused
 	Waiting     Waiting   // of all processes: their messages together, and the report of the message held for longest
 
 	Breaker Breaker
@@ -219,7 +219,7 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (more bool, err error) {
 	s.Undecodable, _ = reply[10].(string)
 	s.Override, _ = overrideOf(hashes[1]) // consumers ignore one that cannot be read
 	if h := hashes[2]; h["paused"] == "1" {
-		s.Paused = new(parseNote(h))
+		s.Paused = &Pause{parseNote(h), holdingOf(h, Queue{vhost, s.Queue})}
 	}
 	s.Waiting = Waiting{}
 	for _, report := range texts(reply[11]) {

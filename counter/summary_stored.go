@@ -43,7 +43,7 @@ func (a *Admin) summariseQueue(ctx context.Context, of Queue, s *Summary) error 
 		docs[4].Data
 	s.Breaker = q.Breaker
 	if q.Paused {
-		s.Paused = &q.Pause
+		s.Paused = &Pause{q.Pause, q.Holding}
 	}
 	consumers, err := a.consumers(ctx, of, s.Paused)
 	for _, c := range consumers {

@@ -94,7 +94,7 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Skipped: r.State == counter.StateSkip,
 		Duplicate: r.PossibleDuplicate, OwnLimit: r.OwnLimit, LastError: r.Reason, Consumer: r.Consumer,
 	}
-	m.Holds = s.Paused != nil && m.exhausted() && (s.Holding == nil || s.Holding.ID == m.ID)
+	m.Holds = s.Holding != nil && s.Holding.ID == m.ID && m.exhausted()
 	m.last = r.LastTime
 	if r.Move.Top > 0 && r.Due.After(m.last) {
 		m.last = r.Due

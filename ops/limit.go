@@ -103,12 +103,14 @@ func planLimit(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	then := o // the limits that are in force
 	if before != nil && (before.MaxRetries != nil && o.MaxRetries == nil || before.MaxAge != nil && o.MaxAge == nil) {
 		o.Note.Why = joined(before.Note.Why, a.Note.Why)
+		then.MaxRetries, then.MaxAge = cmp.Or(o.MaxRetries, before.MaxRetries), cmp.Or(o.MaxAge, before.MaxAge)
 	}
 	l := q.LimitOf(o)
 	l.to, l.why = &o, a.Note
-	return q.planned(ctx, l)
+	return q.planned(ctx, l, &then)
 }
 
 func joined(old, why string) string {
@@ -131,7 +133,7 @@ func planClear(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 		return nil, err
 	}
 	l.why = a.Note
-	return q.planned(ctx, l)
+	return q.planned(ctx, l, nil)
 }
 
 // OwnLimit returns the limit of one message alone, or an error that wraps ErrNone. The note is in the audit log alone.
@@ -168,13 +170,13 @@ func (q *Queue) planOwn(ctx context.Context, id string, attempts int, why counte
 }
 
 // planned counts the messages that the limit dead-letters at their next step.
-func (q *Queue) planned(ctx context.Context, l Limit) (Plan, error) {
+func (q *Queue) planned(ctx context.Context, l Limit, then *counter.Override) (Plan, error) {
 	l.Done = new(bool)
 	for r, err := range q.Store.Live(ctx, q.VHost, q.Name) {
 		if err != nil {
 			return nil, err
 		}
-		if ends(r, l.to) {
+		if ends(r, then) {
 			l.DeadLetters++
 		}
 	}

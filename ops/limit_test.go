@@ -47,3 +47,29 @@ func TestTakingAnOwnLimitBack(t *testing.T) {
 		}
 	}
 }
+
+// TestMaxAgeBesideALimit: a maximal age leaves the limit of the queue as it is, so a message within that limit is not
+// dead-lettered by it, whatever the limit of its consumers.
+func TestMaxAgeBesideALimit(t *testing.T) {
+	q, c := queueAt(t)
+	ten := 10
+	if err := q.Store.SetLimit(t.Context(), "/", "orders", counter.Override{MaxRetries: &ten,
+		Note: counter.Note{Why: "slow"}}); err != nil {
+		t.Fatal(err)
+	}
+	m := counter.Message{VHost: "/", Queue: "orders", ID: "m"}
+	for _, token := range []string{"a", "b", "c", "d"} { // its consumer allows three
+		r, err := c.Fail(t.Context(), counter.Attempt{Message: m, Token: token}, counter.Failure{Limit: 3})
+		if err != nil || r.Code != counter.ReplyRequeue {
+			t.Fatal(r, err)
+		}
+	}
+	age := 36 * time.Hour
+	plan, err := ChangeOf(VerbSetLimit).Plan(t.Context(), q, Ask{MaxAge: &age, Note: counter.Note{Why: "y"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := plan.(*Limit); l.DeadLetters != 0 || l.Question(1) != "" {
+		t.Errorf("%d would be dead-lettered; the command asks %q", l.DeadLetters, l.Question(1))
+	}
+}

@@ -129,7 +129,7 @@ func (s *Summary) ofStore(kept counter.Summary) {
 		s.Stopped = max(kept.Time.Sub(s.Breaker.Since), 0)
 	}
 	if kept.Paused != nil {
-		s.Paused = kept.Paused
+		s.Paused = &kept.Paused.Note
 	}
 	if kept.Override != nil {
 		queue := Queue{VHost: s.VHost, Name: s.Queue}
@@ -139,7 +139,10 @@ func (s *Summary) ofStore(kept counter.Summary) {
 	if kept.Head == nil {
 		return
 	}
-	at := Status{Time: kept.Time, Consumers: 1, Paused: s.Paused, Breaker: s.Breaker, breaker: kept.Breaker}
+	at := Status{Time: kept.Time, Consumers: 1, Breaker: s.Breaker, breaker: kept.Breaker}
+	if kept.Paused != nil {
+		at.pausedBy(kept.Paused)
+	}
 	if s.Consumers != nil {
 		at.Consumers = *s.Consumers
 	}

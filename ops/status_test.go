@@ -59,7 +59,7 @@ func TestReadyMessageThatRests(t *testing.T) {
 			"next attempt now"},
 		"it closed long ago": {counter.Summary{Breaker: counter.Breaker{Closed: earlierBy(time.Hour)}}, time.Hour, Forgotten,
 			"not delivered since: it waits for a consumer, or left the queue"},
-		"a pause": {counter.Summary{Paused: &counter.Note{}}, time.Hour, Ready, "waits until its queue is resumed"},
+		"a pause": {counter.Summary{Paused: &counter.Pause{}}, time.Hour, Ready, "waits until its queue is resumed"},
 		"a consumer holds messages": {counter.Summary{Waiting: counter.Waiting{Messages: 1}}, time.Hour, Ready,
 			"next attempt now, or after its backoff"},
 		"a success": {counter.Summary{Breaker: awaited, Override: &last}, time.Second, Ready,
@@ -72,7 +72,7 @@ func TestReadyMessageThatRests(t *testing.T) {
 		tc.s.Head = &counter.Record{Failures: 1, FirstTime: earlierBy(time.Hour), LastTime: earlierBy(tc.age)}
 		all := Summary{Consumers: &consumers}
 		all.ofStore(tc.s)
-		s := Status{Time: noon, Consumers: consumers, Paused: tc.s.Paused, breaker: tc.s.Breaker, Breaker: all.Breaker,
+		s := Status{Time: noon, Consumers: consumers, Paused: all.Paused, breaker: tc.s.Breaker, Breaker: all.Breaker,
 			Waiting: waitingBy([]counter.ConsumerState{{Waiting: tc.s.Waiting}})}
 		one := blocking(*tc.s.Head, tc.s.Override, &s)
 		if diff := cmp.Diff(one, *all.Head, cmp.AllowUnexported(Message{})); diff != "" {

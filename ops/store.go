@@ -103,11 +103,15 @@ func (c *question) askPause(ctx context.Context, s *Status) error {
 	if err != nil || paused == nil {
 		return err
 	}
-	s.Paused = &paused.Note
-	if h := paused.Holding; h != nil {
+	s.pausedBy(paused)
+	return nil
+}
+
+func (s *Status) pausedBy(p *counter.Pause) {
+	s.Paused = &p.Note
+	if h := p.Holding; h != nil {
 		s.Holding = &Holding{ID: h.ID, Cause: h.Cause, Since: h.Since, Only: h.Only}
 	}
-	return nil
 }
 
 // records reads the records that were written last. A record that is written while the others are read moves to the
