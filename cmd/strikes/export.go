@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -63,6 +64,11 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
+	for _, queue := range o.queues {
+		if err := o.RefuseMissing(ctx, queue); err != nil { // it may be declared later
+			fmt.Fprintf(a.Err, "strikes: warning: %s; its figures are 0\n", term.Printable(err.Error(), ""))
+		}
+	}
 	c := collector(b, store)
 	c.Names = o.queues
 	cache := &ops.Cache{Collector: c, Keep: exportKeep}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,25 @@ func TestExport(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// TestExportOfAMisspeltQueue warns: an alert on its figures would never fire.
+func TestExportOfAMisspeltQueue(t *testing.T) {
+	t.Parallel()
+	queue := newQueue(t)
+	var stderr output
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(ctx, cli.Streams{Out: io.Discard, Err: &stderr}, slices.Concat([]string{"strikes", "export", "--listen",
+			"127.0.0.1:0", "--queue", queue}, serverFlags(t, queue)))
+	}()
+	proctest.Eventually(t, time.Minute, "a warning, and the address", func() bool {
+		return strings.Contains(stderr.String(), `warning: there is no queue "`+queue) &&
+			strings.Contains(stderr.String(), "serving http://")
+	})
+	stop()
+	<-ended
 }
 
 // TestExportOutlivesOutages: without broker and store, export serves that they are down.
