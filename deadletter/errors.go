@@ -84,9 +84,6 @@ func explain(queue string, err error) error {
 			return fmt.Errorf("%w: %q: wait for it, or stop it", ErrBusy, queue)
 		}
 	}
-	if err := undecodable(queue, 0, err); err != nil {
-		return err
-	}
 	if reply != nil && !reply.Recover { // it closes the connection
 		return fmt.Errorf("%w: queue %q: %w", ErrInterrupted, queue, err)
 	}

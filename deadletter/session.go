@@ -33,10 +33,12 @@ type session struct {
 	bounds       Bounds
 	everything   bool // the filter picks every message
 	single       bool // no consumer: get takes one message at a time
+	receives     bool // it has a consumer, or asked for one: a message may end the connection
 	consumers    []<-chan amqp.Delivery
 	room         int   // deliveries that the newest consumer can still receive, if prefetch is zero
 	read, bytes  int   // deliveries until now, and their bodies
 	returns      int64 // of the last delivery, counted by a quorum queue
+	over         bool  // it was found to have ended by itself
 	closed       chan *amqp.Error
 	cancelled    chan string // receives if the broker took a consumer's messages back
 	asked        time.Time   // when the request was sent that the queue has not answered; zero: there is none
@@ -50,29 +52,52 @@ type session struct {
 // open starts a session as the queue's only consumer. Quorum queues do not enforce exclusive consumers, so it looks for
 // others before and after it consumes.
 func (q *Queue) open(ctx context.Context, s *session) (*session, error) {
+	for begun := time.Now(); ; {
+		err := q.connect(ctx, s, begun)
+		switch {
+		case err == nil:
+			return s, nil
+		case !errors.Is(err, errLocked):
+			return nil, err
+		case time.Since(begun) > lingers:
+			return nil, explain(q.Name, cmp.Or(q.refuseStray(ctx), err))
+		case !pause.For(ctx, 200*time.Millisecond):
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// connect is one attempt of open, which has begun at the given time.
+func (q *Queue) connect(ctx context.Context, s *session, begun time.Time) error {
 	conn, err := broker.Connect(ctx, q.Dial)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.queue, s.classic, s.vhost, s.conn = q.Name, q.Handling.InPlace, conn.Config.Vhost, conn
 	stop := context.AfterFunc(ctx, func() { broker.HangUp(conn) })
 	defer stop()
-	if err := s.begin(ctx); err != nil {
+	if err := s.begin(ctx, begun); err != nil {
 		err = s.cause(err)
 		broker.HangUp(conn)
 		var closed *amqp.Error
 		switch {
 		case ctx.Err() != nil:
-			return nil, ctx.Err()
+			return ctx.Err()
+		case errors.Is(err, errLocked):
+			return err
 		case errors.As(err, &closed) && broker.Unanswered(closed, s.asked):
-			return nil, fmt.Errorf("%w: queue %q: %w", ErrUnanswered, s.queue, err)
+			return fmt.Errorf("%w: queue %q: %w", ErrUnanswered, s.queue, err)
+		case s.receives:
+			if err := undecodable(s.queue, 0, err); err != nil {
+				return err
+			}
 		}
-		return nil, explain(q.Name, err)
+		return explain(q.Name, err)
 	}
-	return s, nil
+	return nil
 }
 
-func (s *session) begin(ctx context.Context) error {
+func (s *session) begin(ctx context.Context, begun time.Time) error {
 	defer onTime(s.conn)()
 	var err error
 	if s.ch, err = s.conn.Channel(); err != nil {
@@ -80,7 +105,7 @@ func (s *session) begin(ctx context.Context) error {
 	}
 	s.closed = s.ch.NotifyClose(make(chan *amqp.Error, 1))
 	s.cancelled = s.ch.NotifyCancel(make(chan string, 100)) // one for each consumer
-	if err := s.lock(ctx); err != nil {
+	if err := s.lock(ctx, begun); err != nil {
 		return err
 	}
 	if err := s.ask(func() (err error) { s.ready, err = quiet(ctx, s.ch, s.queue); return err }); err != nil {
@@ -122,6 +147,7 @@ func (s *session) add(prefetch int, alone bool) error {
 		return err
 	}
 	tag := fmt.Sprintf("strikes-dead-%06d", len(s.consumers))
+	s.receives = true
 	var deliveries <-chan amqp.Delivery
 	if err := s.ask(func() (err error) {
 		deliveries, err = s.ch.Consume(s.queue, tag, false, alone, false, false, nil)
@@ -265,8 +291,12 @@ func (s *session) cause(err error) error {
 	return err
 }
 
+// isLost reports whether the session ended by itself.
+func (s *session) isLost() bool { return s.over || s.conn.IsClosed() }
+
 // lost returns the error for a session that ended by itself.
 func (s *session) lost() error {
+	s.over = true
 	closed, known := s.why()
 	var why error = closed
 	switch {
@@ -376,12 +406,12 @@ const lockSuffix = ".strikes-lock"
 // lock keeps other sessions off the queue until the connection ends, before anything is delivered. A quorum queue does
 // not enforce exclusive consumers, and a consumer that finds another beside it has already changed the order. So the
 // lock is an exclusive queue. Without the permission to configure that queue there is no lock: sessions that begin
-// together may all find the queue busy.
-func (s *session) lock(ctx context.Context) error {
+// together may all find the queue busy. lock returns errLocked if the refusal has ended the connection.
+func (s *session) lock(ctx context.Context, begun time.Time) error {
 	if broker.CheckName(s.queue+lockSuffix) != nil {
 		return nil //nolint:nilerr // the name is too long
 	}
-	for begun := time.Now(); ; {
+	for {
 		ch, err := s.conn.Channel()
 		if err != nil {
 			return err
@@ -390,8 +420,11 @@ func (s *session) lock(ctx context.Context) error {
 		if err == nil {
 			return ch.Close()
 		}
+		err = s.cause(err)
 		var reply *amqp.Error // it has closed the channel alone
 		switch {
+		case broker.CutRefusal(err, s.vhost+s.queue):
+			return errLocked
 		case !errors.As(err, &reply), s.conn.IsClosed():
 			return err
 		case reply.Code != amqp.ResourceLocked: // the user may not declare it
@@ -406,4 +439,18 @@ func (s *session) lock(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+}
+
+// errLocked is ErrBusy for a session whose connection ended with the refusal of the lock.
+var errLocked = fmt.Errorf("%w", ErrBusy)
+
+// refuseStray returns an error if the queue that was taken for the lock of another session is none.
+func (q *Queue) refuseStray(ctx context.Context) error {
+	conn, err := broker.Connect(ctx, q.Dial)
+	if err != nil {
+		return err
+	}
+	defer broker.HangUp(conn)
+	defer onTime(conn)()
+	return broker.RefuseStray(ctx, conn, q.Name+lockSuffix)
 }

@@ -37,12 +37,13 @@ func TestLostBeforeItBegins(t *testing.T) {
 	}{
 		{amqp.ErrClosed, true},
 		{&amqp.Error{Code: amqp.ConnectionForced, Reason: "CONNECTION_FORCED", Server: true}, true},
+		{&amqp.Error{Code: amqp.InternalError, Reason: "INTERNAL_ERROR", Server: true}, true}, // no message was asked for
 		{&amqp.Error{Code: amqp.NotFound, Reason: "NOT_FOUND", Server: true, Recover: true}, false},
 		{&amqp.Error{Code: amqp.ResourceLocked, Reason: "RESOURCE_LOCKED", Server: true, Recover: true}, false},
 		{&amqp.Error{Code: amqp.AccessRefused, Reason: "ACCESS_REFUSED", Server: true, Recover: true}, false},
 	} {
 		if err := explain("orders.dlq", tt.err); errors.Is(err, ErrInterrupted) != tt.lost ||
-			!strings.Contains(err.Error(), "orders.dlq") {
+			!strings.Contains(err.Error(), "orders.dlq") || errors.Is(err, ErrUndecodable) {
 			t.Errorf("%v: %v", tt.err, err)
 		}
 	}
