@@ -83,8 +83,14 @@ func redeclare(ctx context.Context, conn *amqp.Connection, r reading) (*amqp.Err
 		return err
 	})
 	var reply *amqp.Error
-	if errors.As(err, &reply) && isRefusal(reply.Code) {
+	switch {
+	case !errors.As(err, &reply):
+		return nil, err
+	case isRefusal(reply.Code):
 		return reply, nil
+	case Unconverted(reply): // a dead-letter exchange that is not ASCII may have cut it
+		return nil, unreadableError{Reason: "the broker closed the connection with 541, as it does if its answer is too " +
+			"long and not ASCII"}
 	}
 	return nil, err
 }
@@ -236,8 +242,8 @@ func typedValue(value, kind string) (any, bool) {
 }
 
 // expressible reports whether the reply to a declaration of the queue fits, so that it is not cut in a name that is not
-// ASCII.
+// ASCII. A value may be the name of the exchange or queue that strikes declares for its dead letters.
 func expressible(vhost, queue string) bool {
-	const rest = 200 // the longest text around the two names, and room for a value
-	return ascii(vhost+queue) || len(vhost)+len(queue)+rest <= maxReply
+	const text, value = 152, 48 // the longest text around the names and a value, and room for that
+	return ascii(vhost+queue) || text+len(vhost)+len(queue)+max(value, len(DeadLetterQueueFor(queue))) <= maxReply
 }
