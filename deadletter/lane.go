@@ -124,7 +124,8 @@ type laneRead struct {
 	source *source
 	notes  notes
 	at     time.Time  // when the last reading began
-	noted  replayNote // a lane that was released may leave doubles, if its replay was cut off
+	noted  replayNote // of one pass: a lane that was released may leave doubles, if its replay was cut off
+	doubt  bool       // a dead letter may be published and in the queue
 }
 
 // laneWork is the work on one lane.
@@ -173,16 +174,19 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 		return err
 	}
 	defer func() { _ = pub.CloseWithin(0) }() // each message has waited for its confirm
-	r.noted = q.replayNote(ctx, r.vhost)
-	clean := r.noted.cut.IsZero() // no dead letter may be published and in the queue
 	for len(work) > 0 {
 		var read []*laneWork
 		if read, err = r.read(ctx, work); err != nil {
 			break
 		}
+		r.noted = q.replayNote(ctx, r.vhost)
+		r.doubt = !r.noted.cut.IsZero()
 		passes := make([]lanePass, 0, len(read))
 		for _, w := range read {
 			passes = append(passes, w.pass(ctx, pub))
+		}
+		if !r.doubt {
+			r.noted.set(ctx, false) // while no other session can note its own replay
 		}
 		r.finish(ctx)
 		for i, w := range read {
@@ -190,7 +194,6 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 			if !over {
 				continue
 			}
-			clean = clean && laneErr == nil
 			work = slices.DeleteFunc(work, func(other *laneWork) bool { return other == w })
 			if err = ended(w.l, w.result, laneErr); err != nil {
 				break
@@ -204,9 +207,6 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 		if r := w.result; r.Replayed+r.Dropped+r.Doubles > 0 {
 			_ = ended(w.l, r, err)
 		}
-	}
-	if clean && err == nil {
-		r.noted.set(ctx, false)
 	}
 	return err
 }

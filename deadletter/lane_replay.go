@@ -48,10 +48,11 @@ func (w *laneWork) fail(err error, id string) error {
 }
 
 // takeOff takes dead letters of the plan off that are in the work queue, and counts them.
-func (w *laneWork) takeOff(ctx context.Context, planned []counter.Planned, count *int) error {
+func (w *laneWork) takeOff(ctx context.Context, planned []counter.Planned, count *int) (err error) {
 	if len(planned) == 0 {
 		return nil
 	}
+	defer func() { w.doubt = w.doubt || err != nil }()
 	letters := w.letters(planned)
 	if err := w.l.Store.NotePublished(ctx, w.vhost, w.l.Queue, w.l.Name, letters); err != nil {
 		return err
@@ -102,6 +103,7 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 	if err = pub.PublishAll(sending, batch); errors.As(err, &failed) {
 		for done = 0; failed.Errs[done] == nil; done++ {
 		}
+		w.doubt = w.doubt || slices.ContainsFunc(failed.Errs[done:], mayBePublished)
 	} else if err != nil {
 		return 0, err
 	}

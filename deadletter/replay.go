@@ -77,7 +77,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	defer func() { _ = pub.CloseWithin(0) }() // each window has waited for its confirms
 	w := &replaying{taking: taking{q: q, doing: "replaying", window: r.Window}, r: r, pub: pub,
 		watch: q.watch(r), known: map[string]bool{}}
-	w.store, w.settled, w.after = w.publishWindow, w.count, w.goOn
+	w.store, w.settled, w.after, w.end = w.publishWindow, w.count, w.goOn, w.forget
 	if err := w.begin(ctx, r.Filter, r.Max); err != nil {
 		return Result{}, err
 	}
@@ -90,10 +90,6 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	err = w.run(ctx)
 	if r.Filter.Everything() {
 		w.result.Left = w.total - w.result.Done - len(w.result.Undecided) - w.source.gone
-	}
-	whole := w.noted.cut.IsZero() || r.Filter.Everything() && w.result.Left == 0
-	if (err == nil || errors.Is(err, ctx.Err())) && len(w.result.Undecided) == 0 && whole { // also if it was interrupted
-		w.noted.set(ctx, false)
 	}
 	if err == nil {
 		err = w.watch.linger(ctx, r.Watch)
@@ -168,6 +164,16 @@ func (n *replayNote) set(ctx context.Context, begins bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 	defer cancel()
 	_ = n.q.Returns.NoteReplay(ctx, n.vhost, n.q.Name, begins)
+}
+
+// forget removes the note, whatever ended the replay, unless a message may be both published and in the dead-letter
+// queue: one that is undecided, one that was taken off just before the broker was killed, or one of an earlier replay
+// that was cut off, if this one did not take the whole queue.
+func (w *replaying) forget(ctx context.Context) {
+	whole := w.r.Filter.Everything() && w.result.Done == w.total && w.total != w.r.Max
+	if len(w.result.Undecided) == 0 && !w.source.s.isLost() && (w.noted.cut.IsZero() || whole) {
+		w.noted.set(ctx, false)
+	}
 }
 
 // again reports whether a replay that was cut off may have published the message too. Such a message was returned by
@@ -317,6 +323,12 @@ func fateOf(err error) fate {
 		return skipped
 	}
 	return ended
+}
+
+// mayBePublished reports whether a message with this outcome is published, or undecided.
+func mayBePublished(err error) bool {
+	fate := fateOf(err)
+	return fate == replayed || fate == undecided
 }
 
 // A Tracer follows the messages of a Replay.

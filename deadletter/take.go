@@ -19,6 +19,8 @@ type taking struct {
 	settled func([]*Message)
 	// after, if not nil, follows each window.
 	after func(context.Context) error
+	// end, if not nil, is called last, while the source still keeps other sessions off the queue.
+	end func(context.Context)
 
 	source *source
 	total  int
@@ -44,6 +46,9 @@ func (t *taking) begin(ctx context.Context, f Filter, most int) (err error) {
 func (t *taking) run(ctx context.Context) error {
 	err := t.all(ctx)
 	t.notes.finish(ctx)
+	if t.end != nil {
+		t.end(ctx)
+	}
 	t.source.finish(ctx)
 	t.result.RecordsErr = t.notes.err
 	return err
