@@ -153,7 +153,7 @@ func (d *dialled) DeadLetters(ctx context.Context, queue string, q deadletter.Qu
 	q.Dial, q.Records, q.Returns = d.opts.Dial, d.opts.Store.Admin(), d.opts.Store.Admin()
 	var at ops.DeadLetterQueue
 	err := d.with(ctx, func(conn *amqp.Connection) (err error) {
-		if q.Partitioned, q.Partitions, err = ops.FindPartitions(ctx, conn, queue); err == nil {
+		if q.Partitioned, q.Partitions, err = broker.FindPartitions(ctx, conn, queue); err == nil {
 			at, err = ops.FindDeadLetterQueue(ctx, conn, d.need(queue))
 		}
 		return err

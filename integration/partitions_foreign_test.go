@@ -67,7 +67,7 @@ func (b topo) isNoPartition(name string) {
 	if err := topology.Check(b.t.Context(), b.conn, topology.Need{Queue: name, AllowDrop: true}); err != nil {
 		b.t.Error(err)
 	}
-	if of, n, err := ops.FindPartitions(b.t.Context(), b.conn, name); of != "" || n != 0 || err != nil {
+	if of, n, err := broker.FindPartitions(b.t.Context(), b.conn, name); of != "" || n != 0 || err != nil {
 		b.t.Errorf("%s is a partition of %q, which has %d: %v", name, of, n, err)
 	}
 }

@@ -138,22 +138,6 @@ func (s *Summary) addLanes(kept *counter.Summary, of []counter.Summary) {
 	}
 }
 
-// FindPartitions returns the partitioned queue that a name is of, or whose partition has that name, and the number of
-// its partitions. Both are zero for a queue without partitions.
-func FindPartitions(ctx context.Context, conn *amqp.Connection, name string) (of string, n int, err error) {
-	found, _, err := broker.FindQueue(ctx, conn, name)
-	if err := broker.UnlessRefused(err); err != nil {
-		return "", 0, err
-	}
-	if found != broker.No {
-		return broker.PartitionedBy(ctx, conn, name)
-	}
-	if n, err = broker.PartitionsOf(ctx, conn, name); n > 0 {
-		of = name
-	}
-	return of, n, err
-}
-
 // BlockedLane is a blocked lane of a queue, or of a partition of it.
 type BlockedLane struct {
 	counter.BlockedLane

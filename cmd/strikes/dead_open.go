@@ -96,7 +96,7 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, force bool) error {
 		if err != nil {
 			return err
 		}
-		if q.dead.Partitioned, q.dead.Partitions, err = ops.FindPartitions(ctx, conn, q.queue); err != nil {
+		if q.dead.Partitioned, q.dead.Partitions, err = broker.FindPartitions(ctx, conn, q.queue); err != nil {
 			return err
 		}
 		waiting := fmt.Sprintf("waiting for the management API to know queue %s, for 15 s at most\n", q.where())

@@ -88,6 +88,22 @@ func PartitionedBy(ctx context.Context, conn *amqp.Connection, name string) (que
 	return queue, n, nil
 }
 
+// FindPartitions returns the partitioned queue that a name is of, or whose partition has that name, and the number of
+// its partitions. Both are zero for a queue without partitions.
+func FindPartitions(ctx context.Context, conn *amqp.Connection, name string) (of string, n int, err error) {
+	found, _, err := FindQueue(ctx, conn, name)
+	if err := UnlessRefused(err); err != nil {
+		return "", 0, err
+	}
+	if found != No {
+		return PartitionedBy(ctx, conn, name)
+	}
+	if n, err = PartitionsOf(ctx, conn, name); n > 0 {
+		of = name
+	}
+	return of, n, err
+}
+
 // PartitionsOf returns the number of partitions of a queue; 0 if it has none. It reads the number from the exchange
 // that chooses among them, because a partition may be missing.
 func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n int, err error) {

@@ -24,7 +24,6 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/shell"
-	"github.com/strikesmq/strikes/ops"
 )
 
 // guessTimeout bounds the wait for an answer that a command can do without.
@@ -224,7 +223,7 @@ func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
 	return err
 }
 
-// Partitions returns the same as ops.FindPartitions, and refuses a queue that does not exist, as NoQueue does. Without
+// Partitions returns the same as broker.FindPartitions, and refuses a queue that does not exist, as NoQueue does. Without
 // an answer of the broker within three seconds, of is empty.
 func (f *Flags) Partitions(ctx context.Context, queue string) (of string, n int, err error) {
 	b, err := f.Broker()
@@ -235,7 +234,7 @@ func (f *Flags) Partitions(ctx context.Context, queue string) (of string, n int,
 	defer cancel()
 	found := broker.Unknown
 	_ = b.With(asking, func(conn *amqp.Connection) (err error) { // after an error it is not known
-		if of, n, err = ops.FindPartitions(asking, conn, queue); of == "" && err == nil {
+		if of, n, err = broker.FindPartitions(asking, conn, queue); of == "" && err == nil {
 			found, _, err = broker.FindQueue(asking, conn, queue)
 		}
 		return err
