@@ -124,6 +124,34 @@ func TestRepartitionCutOff(t *testing.T) {
 	}
 }
 
+// TestDeclareBesideAMissingPartition: partitions of which one is missing are still those of a queue. Neither a queue of
+// their name is declared, nor the missing one as a queue of its own.
+func TestDeclareBesideAMissingPartition(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 4)
+	b := newTopo(t)
+	for _, i := range []int{3, 0} {
+		missing := broker.Partition(s.queue, i)
+		b.must(func(ch *amqp.Channel) error {
+			_, err := ch.QueueDelete(missing, false, false, false)
+			return err
+		})
+		for _, spec := range []topology.Spec{{Queue: s.queue}, {Queue: missing}, {Queue: missing, Partitions: 2}} {
+			deleteLater(t, spec.Queue+".dlq", spec.Queue+".dlx")
+			err := topology.Declare(t.Context(), b.conn, spec)
+			if !errors.Is(err, topology.ErrRefused) || !strings.Contains(err.Error(), "4 partitions") ||
+				!strings.Contains(err.Error(), "--partitions 4") {
+				t.Errorf("without partition %d, declare %+v: %v", i, spec, err)
+			}
+			if found, _, err := broker.FindQueue(t.Context(), b.conn, spec.Queue); found != broker.No {
+				t.Errorf("without partition %d, %s was declared: %v", i, spec.Queue, err)
+			}
+		}
+	}
+	b.declare(topology.Spec{Queue: s.queue, Partitions: 4})
+	s.sound()
+}
+
 // TestPlainQueueBesidePartitions: a queue of the name of a partitioned one is refused, as its messages would be in one
 // or the other. A queue orders.0 of its own, beside an exchange orders, makes no partitions of orders.
 func TestPlainQueueBesidePartitions(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 var ErrQueueNotFound = broker.ErrNotFound
 
 // ErrRefused is wrapped by [Declare] and [Repartition] if the queue has another number of partitions or none, or is in
-// use, and by [Check] if the queue is one partition of another. The error says what to do.
+// use, and by [Declare] and [Check] if the queue is one partition of another. The error says what to do.
 var ErrRefused = errors.New("refused")
 
 // Need lists the requirements of consumers on the queue they retry from.

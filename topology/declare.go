@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // Declare declares the queue, its dead-letter exchange, its dead-letter queue and its bindings, all durable. It
@@ -35,6 +37,10 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		return err
 	}
 	s = s.withDefaults()
+	if of, n, err := broker.PartitionedBy(ctx, conn, s.Queue); err != nil || of != "" {
+		return cmp.Or(err, fmt.Errorf("topology: declare queue %q: %w: it is one of the %d partitions of queue %q: declare "+
+			"them together (strikes declare --partitions %[3]d %[5]s)", s.Queue, ErrRefused, n, of, shell.Operands(of)))
+	}
 	if s.Partitions == 0 {
 		if err := refusePartitioned(ctx, conn, s.Queue); err != nil {
 			return fmt.Errorf("topology: declare queue %q: %w", s.Queue, err)

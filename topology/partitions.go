@@ -100,12 +100,17 @@ func refusePartitioned(ctx context.Context, conn *amqp.Connection, queue string)
 	if broker.CheckName(first) != nil { // a queue with such a long name has none
 		return nil
 	}
-	if exists, _, err := broker.FindQueue(ctx, conn, first); exists != broker.Yes {
-		return broker.UnlessRefused(err)
+	if plain, _, _ := broker.FindQueue(ctx, conn, queue); plain == broker.Yes { // PartitionsOf may ask 255 times
+		if exists, _, err := broker.FindQueue(ctx, conn, first); exists != broker.Yes {
+			return broker.UnlessRefused(err)
+		}
 	}
-	_, n, err := broker.PartitionedBy(ctx, conn, first)
-	if err != nil || n == 0 {
+	n, err := broker.PartitionsOf(ctx, conn, queue)
+	if n == 0 || err != nil {
 		return err
+	}
+	if chooses, err := broker.FindExchange(ctx, conn, broker.HashExchange(queue, n)); chooses != broker.Yes {
+		return broker.UnlessRefused(err)
 	}
 	return fmt.Errorf("%w: it has %d partitions: declare it with as many (strikes declare --partitions %d), or choose "+
 		"another name", ErrRefused, n, n)
