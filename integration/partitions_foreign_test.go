@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"strings"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -59,6 +60,84 @@ func TestNoPartitions(t *testing.T) {
 		b.bind(name, "", exchange)
 		b.isNoPartition(name)
 	}
+}
+
+// TestRepartitionSparesAForeignQueue: a queue with the name of a partition, which strikes did not declare, is named
+// before anything is declared, and is not deleted.
+func TestRepartitionSparesAForeignQueue(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	name := b.name()
+	theirs := broker.Partition(name, 5)
+	stays := func(what string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "nothing was declared") ||
+			!strings.Contains(err.Error(), theirs+`": it exists with x-`) {
+			t.Errorf("%s: %v", what, err)
+		}
+		before := queueDepth(t, theirs)
+		b.publish("amq.topic", theirs, "one")
+		if n := queueDepth(t, theirs); n != before+1 {
+			t.Errorf("%s: the queue has %d messages, want %d", what, n, before+1)
+		}
+	}
+	foreign := func() {
+		t.Helper()
+		b.queue(b.named(theirs), nil)
+		b.bind(theirs, theirs, "amq.topic")
+	}
+	to := func(n int) error {
+		return topology.Repartition(t.Context(), b.conn, topology.Spec{Queue: name, Partitions: n})
+	}
+	foreign()
+	stays("declare", topology.Declare(t.Context(), b.conn, topology.Spec{Queue: name, Partitions: 8}))
+	if found, _, err := broker.FindQueue(t.Context(), b.conn, name+".dlq"); found != broker.No {
+		t.Errorf("a dead-letter queue was declared: %v", err)
+	}
+	b.must(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(theirs, false, false, false)
+		return err
+	})
+
+	declarePartitions(t, topology.Spec{Queue: name, Partitions: 8})
+	b.must(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(theirs, false, false, false)
+		return err
+	})
+	foreign()
+	stays("fewer partitions", to(4))
+	b.must(func(ch *amqp.Channel) error { return ch.ExchangeDelete(broker.HashExchange(name, 8), false, false) })
+	stays("after a change that was cut off", to(4))
+}
+
+// TestPartitionsSpareAForeignExchange: an exchange with the name of one that chooses, which strikes did not declare, is
+// not deleted.
+func TestPartitionsSpareAForeignExchange(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	stays := func(theirs string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), theirs) {
+			t.Error(err)
+		}
+		if left, found := broker.FindExchange(t.Context(), b.conn, theirs); left != broker.Yes {
+			t.Errorf("the exchange %q was deleted: %v", theirs, found)
+		}
+	}
+	for _, kind := range []string{amqp.ExchangeTopic, amqp.ExchangeHeaders} {
+		spec := topology.Spec{Queue: b.name(), Partitions: 4}
+		theirs := b.named(broker.HashExchange(spec.Queue, 16))
+		b.exchange(spec.Queue, amqp.ExchangeFanout)
+		b.exchange(theirs, kind)
+		b.queue(b.named(theirs+".all"), nil)
+		b.bind(theirs+".all", "", theirs)
+		stays(theirs, topology.Declare(t.Context(), b.conn, spec))
+	}
+	s := newShared(t, 4)
+	theirs := b.named(broker.HashExchange(s.queue, 16))
+	b.exchange(theirs, amqp.ExchangeTopic)
+	stays(theirs, topology.Repartition(t.Context(), b.conn, topology.Spec{Queue: s.queue, Partitions: 16}))
+	s.sound()
 }
 
 // isNoPartition checks that a queue may be consumed, and that its dead letters return to it.

@@ -49,6 +49,9 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	}
 	return alone(ctx, conn, s.Queue, func() error {
 		hash, err := hashFor(ctx, conn, s)
+		if err == nil {
+			err = refuseForeign(ctx, conn, s, s.Partitions)
+		}
 		if err != nil {
 			return fmt.Errorf("topology: declare %d partitions of queue %q: %w", s.Partitions, s.Queue, err)
 		}

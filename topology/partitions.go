@@ -48,49 +48,102 @@ func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error)
 			return "", err
 		}
 	}
-	chooser := broker.HashExchange(s.Queue, s.Partitions)
-	same, exchangeErr := broker.FindExchange(ctx, conn, chooser)
-	if err := errors.Join(broker.UnlessRefused(err), broker.UnlessRefused(exchangeErr)); err != nil {
+	if err := broker.UnlessRefused(err); err != nil {
 		return "", err
 	}
-	kind := amqp.ExchangeHeaders
+	if kind, err := chooserKind(ctx, conn, s.Queue, s.Partitions); kind != "" || err != nil {
+		return kind, err
+	}
+	if err := refuseLeft(ctx, conn, s); err != nil {
+		return "", err
+	}
+	return hashKinds(conn)[0], forgetChoosers(ctx, conn, s)
+}
+
+// hashKinds returns the types that an exchange which chooses the partition may have. A new one gets the first.
+func hashKinds(conn *amqp.Connection) []string {
 	if broker.VersionOf(conn).HasModulusHash() {
-		kind = broker.ModulusHash
+		return []string{broker.ModulusHash, amqp.ExchangeHeaders}
 	}
-	if same != broker.Yes {
-		if left, err := partitionLeft(ctx, conn, s); left != "" || err != nil {
-			return "", cmp.Or(err, fmt.Errorf("%w: %q exists and the exchange %q does not: the queue has another "+
-				"number of partitions. To change it, stop the publishers, let consumers empty all partitions, stop them, and "+
-				"run strikes declare %s --partitions %d --repartition", ErrRefused, left, chooser, shell.Operands(s.Queue),
-				s.Partitions))
+	return []string{amqp.ExchangeHeaders}
+}
+
+// chooserKind returns the type of the exchange that chooses among n partitions of a queue, or "" if there is none. An
+// exchange of another type with its name is a user's, and an error.
+func chooserKind(ctx context.Context, conn *amqp.Connection, queue string, n int) (string, error) {
+	name := broker.HashExchange(queue, n)
+	found, err := broker.FindExchange(ctx, conn, name)
+	if found != broker.Yes {
+		return "", broker.UnlessRefused(err)
+	}
+	for _, kind := range hashKinds(conn) { // a passive declaration would not compare the type
+		if err = declare(ctx, conn, []step{exchangeStep(name, kind, nil)}); err == nil {
+			return kind, nil
 		}
-		return kind, forgetChoosers(ctx, conn, s)
-	}
-	var reply *amqp.Error
-	err = broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error { // passive, it would not compare the type
-		return ch.ExchangeDeclare(chooser, amqp.ExchangeHeaders, true, false, false, false, nil)
-	})
-	switch {
-	case err == nil:
-		return amqp.ExchangeHeaders, nil
-	case errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed:
-		return kind, nil
 	}
 	return "", err
 }
 
-// partitionLeft names a partition that exists if their number is not that of the Spec; else it returns "". If a change
-// was cut off and no exchange chooses among the partitions, their number is the number of those that exist. Their
-// messages may need consumers.
-func partitionLeft(ctx context.Context, conn *amqp.Connection, s Spec) (string, error) {
+// refuseLeft refuses if partitions exist and their number is not that of the Spec. If no exchange chooses among them,
+// their number is the number of those that exist: a change was cut off, or the exchanges were deleted. Their messages
+// may need consumers.
+func refuseLeft(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	n, err := broker.PartitionsOf(ctx, conn, s.Queue)
-	for i := 0; i < n && n != s.Partitions && err == nil; i++ {
-		var found broker.Answer
-		if found, _, err = broker.FindQueue(ctx, conn, broker.Partition(s.Queue, i)); found != broker.No {
-			return broker.Partition(s.Queue, i), broker.UnlessRefused(err)
+	if err != nil || n == s.Partitions {
+		return err
+	}
+	for i := range n {
+		name := broker.Partition(s.Queue, i)
+		if found, _, err := broker.FindQueue(ctx, conn, name); found != broker.No {
+			return cmp.Or(broker.UnlessRefused(err), fmt.Errorf("%w: %q exists and the exchange %q does not: the queue has "+
+				"another number of partitions. To change it, stop the publishers, let consumers empty all partitions, stop them, "+
+				"and run strikes declare %s --partitions %d --repartition", ErrRefused, name,
+				broker.HashExchange(s.Queue, s.Partitions), shell.Operands(s.Queue), s.Partitions))
 		}
 	}
-	return "", err
+	if n > 0 {
+		return nil
+	}
+	for ; ; n++ {
+		found, _, err := findPartition(ctx, conn, s, n)
+		switch {
+		case err != nil:
+			return err
+		case found == broker.Yes:
+		case n == 0 || n == s.Partitions:
+			return nil
+		default:
+			return fmt.Errorf("%w: its exchanges were deleted, and %d of its partitions are left: declare it with the former "+
+				"number first, or drain and delete them", ErrRefused, n)
+		}
+	}
+}
+
+// findPartition is broker.FindQueue of a partition. A queue with other arguments is none: a user gave it such a name.
+func findPartition(ctx context.Context, conn *amqp.Connection, s Spec, i int) (found broker.Answer, q amqp.Queue,
+	err error) {
+	name := broker.Partition(s.Queue, i)
+	found, q, err = broker.FindQueue(ctx, conn, name)
+	if found == broker.Yes {
+		if err = broker.OnChannel(ctx, conn, queueStep(name, s.arguments()).do); err != nil {
+			found, err = broker.No, broker.UnlessRefused(err)
+		}
+	}
+	return found, q, err
+}
+
+// refuseForeign returns an error if a queue has the name of one of n partitions and other arguments, before anything is
+// declared or deleted.
+func refuseForeign(ctx context.Context, conn *amqp.Connection, s Spec, n int) error {
+	for _, name := range broker.Partitions(s.Queue, n) {
+		if found, _, _ := broker.FindQueue(ctx, conn, name); found == broker.No {
+			continue
+		}
+		if err := declare(ctx, conn, []step{queueStep(name, s.arguments())}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // refusePartitioned refuses a queue that has partitions. Beside them, a message to the exchange would be in a
@@ -182,17 +235,25 @@ func isLocked(err error) bool {
 }
 
 // forgetChoosers deletes the exchanges that chose among other numbers of partitions, which are gone. Otherwise the
-// fanout would lead to both.
+// fanout would lead to both. The bindings went with the partitions, so an exchange that has one is a user's.
 func forgetChoosers(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	if left, err := broker.FindExchange(ctx, conn, s.Queue); left == broker.No || err != nil {
 		return broker.UnlessRefused(err)
 	}
-	return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
-		for n := broker.FewestPartitions; n <= broker.MostPartitions; n++ {
-			if err := ch.ExchangeDelete(broker.HashExchange(s.Queue, n), false, n < broker.MostPartitions); err != nil {
-				return err // the last one waits for the broker
-			}
+	for n := broker.FewestPartitions; n <= broker.MostPartitions; n++ {
+		kind, err := chooserKind(ctx, conn, s.Queue, n)
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+		if kind == "" {
+			continue
+		}
+		name := broker.HashExchange(s.Queue, n)
+		if err := broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+			return ch.ExchangeDelete(name, true, false)
+		}); err != nil {
+			return fmt.Errorf("delete exchange %q, whose partitions are gone: %w; delete it, or choose another name", name, err)
+		}
+	}
+	return nil
 }

@@ -43,13 +43,17 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	if err != nil {
 		return err
 	}
-	kind, hash := amqp.ExchangeHeaders, amqp.ExchangeHeaders
-	if broker.VersionOf(conn).HasModulusHash() {
-		kind, hash = broker.ModulusHash, broker.ModulusHash
-	}
+	kind := hashKinds(conn)[0]
+	hash := kind
 	chooser, err := broker.FindExchange(ctx, conn, broker.HashExchange(s.Queue, n))
 	if err == nil && chooser == broker.Yes { // else an earlier call ended early
 		hash, err = hashFor(ctx, conn, before)
+	}
+	if err == nil {
+		_, err = chooserKind(ctx, conn, s.Queue, s.Partitions)
+	}
+	if err == nil {
+		err = refuseForeign(ctx, conn, s, max(n, s.Partitions))
 	}
 	if err != nil {
 		return err
@@ -58,13 +62,9 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	if err != nil {
 		return err
 	}
-	// Declare the queues that stay before the exchange is deleted. The broker refuses one with other arguments, and
-	// messages still reach the partitions then.
-	lasting := deadLetterSteps(s)
-	for _, name := range broker.Partitions(s.Queue, min(all, s.Partitions)) {
-		lasting = append(lasting, queueStep(name, s.arguments()))
-	}
-	if err := declare(ctx, conn, lasting); err != nil {
+	// Declare the dead-letter route before the exchange is deleted. If the broker refuses it, messages still reach the
+	// partitions.
+	if err := declare(ctx, conn, deadLetterSteps(s)); err != nil {
 		return err
 	}
 	// The exchange is deleted and not unbound: if this process dies, no two of them can lead to partitions.
@@ -91,8 +91,8 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		return errors.Join(err, restoreErr)
 	}
 	for i := all - 1; i >= s.Partitions; i-- { // quorum queues know no if-empty
-		found, q, err := broker.FindQueue(ctx, conn, broker.Partition(s.Queue, i))
-		if err == nil && q.Messages+q.Consumers > 0 {
+		found, q, err := findPartition(ctx, conn, s, i)
+		if err == nil && found == broker.Yes && q.Messages+q.Consumers > 0 {
 			err = fmt.Errorf("the queue has the new number, and %s, so it is left: drain and delete it", inUse(q))
 		}
 		if err == nil && found == broker.Yes {
@@ -112,10 +112,7 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 // if an earlier change ended early.
 func atRest(ctx context.Context, conn *amqp.Connection, s Spec, n int) (all int, err error) {
 	for ; ; all++ {
-		found, q, err := broker.FindQueue(ctx, conn, broker.Partition(s.Queue, all))
-		if err == nil && found == broker.Yes && all >= n {
-			found, err = isPartition(ctx, conn, s, q.Name)
-		}
+		found, q, err := findPartition(ctx, conn, s, all)
 		switch {
 		case err != nil:
 			return all, err
@@ -126,16 +123,6 @@ func atRest(ctx context.Context, conn *amqp.Connection, s Spec, n int) (all int,
 				ErrRefused, inUse(q))
 		}
 	}
-}
-
-// isPartition reports whether an existing queue is a partition, and not a queue that a user gave such a name: it
-// has the arguments of one.
-func isPartition(ctx context.Context, conn *amqp.Connection, s Spec, name string) (broker.Answer, error) {
-	err := broker.OnChannel(ctx, conn, queueStep(name, s.arguments()).do)
-	if err == nil {
-		return broker.Yes, nil
-	}
-	return broker.No, broker.UnlessRefused(err)
 }
 
 // arrived returns an error if a partition to which nothing is routed any more has messages or consumers. A quorum queue
