@@ -124,6 +124,34 @@ func TestRepartitionCutOff(t *testing.T) {
 	}
 }
 
+// TestRepartitionInterrupted: an interrupt in the middle of a change does not leave the queue without an exchange that
+// chooses.
+func TestRepartitionInterrupted(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 100)
+	b := newTopo(t)
+	for _, object := range append(broker.Partitions(s.queue, 120), broker.HashExchange(s.queue, 120)) {
+		b.named(object)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	done := make(chan error, 1)
+	go func() {
+		done <- topology.Repartition(ctx, dialBroker(t), topology.Spec{Queue: s.queue, Partitions: 120})
+	}()
+	s.eventually("the exchange is deleted", func() bool {
+		found, _ := broker.FindExchange(t.Context(), b.conn, broker.HashExchange(s.queue, 100))
+		return found == broker.No
+	})
+	interrupt()
+	err := <-done
+	if s.n, _ = broker.PartitionsOf(t.Context(), b.conn, s.queue); s.n != 120 || err != nil {
+		t.Errorf("an interrupted change ends with %d partitions, %v", s.n, err)
+	}
+	s.sound()
+	s.publish("a 1")
+}
+
 // TestDeclareBesideAMissingPartition: partitions of which one is missing are still those of a queue. Neither a queue of
 // their name is declared, nor the missing one as a queue of its own.
 func TestDeclareBesideAMissingPartition(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -21,8 +22,8 @@ import (
 //
 // While it works, the broker returns messages to their publishers as unroutable; none is misplaced. Partitions beyond
 // s.Partitions are deleted. On RabbitMQ 4.3 and later the broker chooses the partition afterwards; so the same number
-// changes a queue that was declared before an upgrade. After an error the queue is as before, unless the error says
-// otherwise; run Repartition again.
+// changes a queue that was declared before an upgrade. Once Repartition has begun to delete, ctx does not end it. After
+// an error the queue is as before, unless the error says otherwise; run Repartition again.
 func Repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	if err := s.Validate(); err != nil {
 		return err
@@ -33,6 +34,9 @@ func Repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	}
 	return nil
 }
+
+// changeWait bounds a change that an interrupt does not end, and then the return to the former number.
+const changeWait = 5 * time.Minute
 
 func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	before := s
@@ -67,6 +71,10 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	if err := declare(ctx, conn, deadLetterSteps(s)); err != nil {
 		return err
 	}
+	// An interrupt must not leave the queue without the exchange.
+	lasting := context.WithoutCancel(ctx)
+	ctx, cancel := context.WithTimeout(lasting, changeWait)
+	defer cancel()
 	// The exchange is deleted and not unbound: if this process dies, no two of them can lead to partitions.
 	forget := func(ch *amqp.Channel) error {
 		return errors.Join(ch.ExchangeDelete(broker.HashExchange(s.Queue, n), false, false),
@@ -81,6 +89,8 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		}
 	}
 	if err != nil {
+		ctx, cancel := context.WithTimeout(lasting, changeWait)
+		defer cancel()
 		restoreErr := broker.OnChannel(ctx, conn, forget)
 		if restoreErr == nil {
 			restoreErr = declare(ctx, conn, partitionSteps(before, hash))
