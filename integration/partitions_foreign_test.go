@@ -48,16 +48,22 @@ func TestNoPartition(t *testing.T) {
 	}
 }
 
-// TestNoPartitions: queues with the names of partitions, of an exchange that strikes did not declare, are queues like
-// all others.
+// TestNoPartitions: queues with the names of partitions, of no exchange or of one that strikes did not declare, are
+// queues like all others.
 func TestNoPartitions(t *testing.T) {
 	t.Parallel()
 	b := newTopo(t)
-	exchange := b.name()
-	b.exchange(exchange, amqp.ExchangeFanout)
-	for _, name := range broker.Partitions(exchange, 2) {
+	numbered := b.name()
+	for _, name := range broker.Partitions(numbered, 2) {
 		b.queue(b.named(name), nil)
-		b.bind(name, "", exchange)
+		b.isNoPartition(name)
+	}
+	if n, err := broker.PartitionsOf(t.Context(), b.conn, numbered); n != 0 || err != nil {
+		t.Errorf("%s, which does not exist, has %d partitions, %v", numbered, n, err)
+	}
+	b.exchange(numbered, amqp.ExchangeFanout)
+	for _, name := range broker.Partitions(numbered, 2) {
+		b.bind(name, "", numbered)
 		b.isNoPartition(name)
 	}
 }

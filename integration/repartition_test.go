@@ -101,24 +101,30 @@ func TestRepartitionWithoutAPartition(t *testing.T) {
 	}
 }
 
-// TestRepartitionCutOff: where a change was cut off with a message in a partition, the same number may be declared, and
-// then the message is handled.
+// TestRepartitionCutOff: where a change or a removal was cut off with a message in a partition, the same number may be
+// declared, and then the message is handled.
 func TestRepartitionCutOff(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, 3)
 	s.publish("a 1")
-	if err := broker.OnChannel(t.Context(), dialBroker(t), func(ch *amqp.Channel) error {
-		return ch.ExchangeDelete(broker.HashExchange(s.queue, 3), false, false)
-	}); err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range []int{4, 3} {
-		err := topology.Declare(t.Context(), dialBroker(t), topology.Spec{Queue: s.queue, Partitions: n})
-		if (err == nil) != (n == 3) {
-			t.Errorf("%d partitions: %v", n, err)
+	b := newTopo(t)
+	for _, exchange := range []string{broker.HashExchange(s.queue, 3), s.queue} { // the second time both are missing
+		b.must(func(ch *amqp.Channel) error {
+			return errors.Join(ch.ExchangeDelete(exchange, false, false),
+				ch.ExchangeDelete(broker.HashExchange(s.queue, 3), false, false))
+		})
+		for _, n := range []int{2, 4} {
+			spec := topology.Spec{Queue: s.queue, Partitions: n}
+			for _, err := range []error{topology.Declare(t.Context(), b.conn, spec),
+				topology.Repartition(t.Context(), b.conn, spec)} {
+				if !errors.Is(err, topology.ErrRefused) {
+					t.Errorf("%d partitions without exchange %s: %v", n, exchange, err)
+				}
+			}
 		}
+		b.declare(topology.Spec{Queue: s.queue, Partitions: 3})
+		s.sound()
 	}
-	s.sound()
 	if n := s.depth(); n != 1 {
 		t.Errorf("%d messages are in the partitions, want 1", n)
 	}

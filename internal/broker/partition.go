@@ -105,7 +105,8 @@ func FindPartitions(ctx context.Context, conn *amqp.Connection, name string) (of
 }
 
 // PartitionsOf returns the number of partitions of a queue; 0 if it has none. It reads the number from the exchange
-// that chooses among them, because a partition may be missing.
+// that chooses among them, because a partition may be missing. If no exchange chooses, as after a change that was cut
+// off, it counts the queues behind the exchange with the queue's name. Without that they are queues of a user.
 func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n int, err error) {
 	err = OnChannel(ctx, conn, func(ch *amqp.Channel) error {
 		for ; n < MostPartitions; n++ {
@@ -119,7 +120,8 @@ func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n i
 	if err != nil && (!errors.As(err, &reply) || reply.Code != amqp.NotFound) {
 		return 0, err
 	}
-	if leads, err := FindExchange(ctx, conn, queue); n == 0 && leads != Yes || err != nil {
+	leads, err := FindExchange(ctx, conn, queue)
+	if n == 0 && leads != Yes || err != nil {
 		return 0, UnlessRefused(err)
 	}
 	if chooses, err := FindExchange(ctx, conn, HashExchange(queue, n)); chooses == Yes || err != nil {
@@ -129,6 +131,9 @@ func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n i
 		if chooses, err := FindExchange(ctx, conn, HashExchange(queue, other)); chooses == Yes || err != nil {
 			return other, err
 		}
+	}
+	if leads == No {
+		return 0, nil
 	}
 	if plain, _, err := FindQueue(ctx, conn, queue); plain == Yes || err != nil { // the exchange is a user's
 		return 0, UnlessRefused(err)
