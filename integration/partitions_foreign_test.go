@@ -7,7 +7,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/ops"
 	"github.com/strikesmq/strikes/topology"
 )
 
