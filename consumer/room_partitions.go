@@ -264,7 +264,7 @@ func (r *partitionRoom) note(s *session, consumes bool) {
 	r.tell(known && len(mine) == 0)
 }
 
-// tell tells the readiness probe whether this process consumes all its partitions, or has none.
+// tell tells the readiness probe whether this process consumes a partition, or has none to consume.
 func (r *partitionRoom) tell(idle bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
