@@ -136,7 +136,8 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 	}
 	end()
 	follows.Wait()
-	if ctx.Err() != nil { // others may subscribe already; the broker keeps them waiting until the channels close
+	// others may subscribe already; the broker keeps them waiting until the channels close
+	if ctx.Err() != nil || errors.As(err, new(refusal)) {
 		r.follower.Leave(context.WithoutCancel(ctx))
 	}
 	sessions.Wait()
@@ -269,7 +270,7 @@ func (r *partitionRoom) tell(idle bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if ready := idle || len(r.consuming) > 0; ready != r.ready {
-		if r.ready = ready; ready {
+		if r.ready = ready; ready && r.served.Load() {
 			r.s.consuming()
 		}
 		r.s.isConsuming(ready)

@@ -61,7 +61,7 @@ type session struct {
 	// Set by rooms.
 	waiting func(ctx context.Context, d *delivery, wait time.Duration) waited
 	look    func()                      // reads the requests of operators
-	lasts   func() <-chan struct{}      // until the time to drain begins, of a session that takes no more deliveries
+	lasts   func() <-chan struct{}      // returns a channel that closes when the DrainTimeout begins
 	unfit   func(context.Context) bool  // asked once a second: true ends the session; nil: it is fit
 	patient bool                        // a rejected message waits for the store, too
 	reports bool                        // the store learns of an attempt that the handler says is not counted

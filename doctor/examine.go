@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -24,21 +25,31 @@ func Examine(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]i
 }
 
 // DeliveryLimit is Examine for one question: does the queue's own delivery limit allow need.MaxRetries? It returns one
-// Error if not, one Warning if only just, and nothing if it does, or if there is no such limit. The partitions of a
-// queue are examined in turn, up to the first that has a finding.
+// Error if not, one Warning if only just, and nothing if it does, or if there is no such limit. Of the partitions of a
+// queue one decides: the first with an Error, else the first with a Warning.
 func DeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
 	rules := []inspect.Rule{inspect.DeliveryLimitRule}
-	plan, err := makePlan(ctx, conn, need, "", rules)
+	plan, err := makePlan(ctx, conn, need, "", rules, nil)
 	if !errors.Is(err, broker.ErrNotFound) {
 		return plan.findings(), err
 	}
 	n, unread := broker.PartitionsOf(ctx, conn, need.Queue)
+	if unread != nil || n == 0 {
+		return nil, cmp.Or(unread, err)
+	}
+	var found []inspect.Finding
 	for _, need.Queue = range broker.Partitions(need.Queue, n) {
-		if plan, err = makePlan(ctx, conn, need, "", rules); err != nil || len(plan.findings()) > 0 {
-			break
+		switch plan, err := makePlan(ctx, conn, need, "", rules, nil); {
+		case errors.Is(err, broker.ErrNotFound): // the doctor says so
+		case err != nil:
+			return nil, err
+		case slices.ContainsFunc(plan.findings(), inspect.Finding.Severe):
+			return plan.findings(), nil
+		case found == nil:
+			found = plan.findings()
 		}
 	}
-	return plan.findings(), cmp.Or(unread, err)
+	return found, nil
 }
 
 // Broker judges the broker, whatever the queue. It asks nothing: the broker reported its version when the connection

@@ -21,10 +21,10 @@ import (
 // queues and exchanges again, because RabbitMQ refuses other arguments.
 type Plan struct {
 	Queue string
-	Fixes []Fix // of all findings, in their order
+	Fixes []Fix  // of all findings, in their order
+	Named string // the queue, or the partitioned queue that it is of
 
 	need    inspect.Need
-	named   string          // the queue, or the partitioned queue that it is of
 	earlier map[string]bool // the texts of steps that plans before this one have
 }
 
@@ -58,7 +58,10 @@ func (p Plan) Steps() (steps []Step) {
 }
 
 // patient is a queue to be fixed.
-type patient struct{ inspect.Facts }
+type patient struct {
+	inspect.Facts
+	ends map[string]string // of plans so far: the dead-letter queue of an exchange that leads to none
+}
 
 // plan returns the plan for the findings. kind is the type of a missing exchange, or empty if it was not chosen. One
 // policy has all settings, because a second one would undo the first.
@@ -68,7 +71,7 @@ func (p patient) plan(findings []inspect.Finding, need inspect.Need, kind string
 		changes = broker.Merge(changes, p.changes(x.Code, need))
 	}
 	policy, canSet := p.setPolicy(p.Queue, nil, changes)
-	plan := Plan{Queue: need.Queue, need: need, named: p.Named(), earlier: map[string]bool{}}
+	plan := Plan{Queue: need.Queue, need: need, Named: p.Named(), earlier: map[string]bool{}}
 	for _, x := range findings {
 		fix := Fix{Finding: x}
 		switch {
@@ -160,7 +163,7 @@ func (p patient) end(fix *Fix, exchange, kind string) {
 		fix.refuse("the exchange %q is %s: no binding takes every dead letter", exchange, kind)
 		return
 	}
-	queue := inspect.EndOf(exchange)
+	queue := p.endOf(exchange)
 	if err := broker.CheckName(queue); err != nil {
 		fix.refuse("the name of the dead-letter queue: %v", err)
 		return
@@ -169,6 +172,20 @@ func (p patient) end(fix *Fix, exchange, kind string) {
 	if len(fix.Refused) == 0 {
 		fix.Steps = append(fix.Steps, p.bind(queue, exchange, key))
 	}
+}
+
+// endOf returns the dead-letter queue for an exchange that leads to none. It is one for all queues that share the
+// exchange: with one for each, every dead letter would be in all of them.
+func (p patient) endOf(exchange string) string {
+	queue, planned := p.ends[exchange]
+	if !planned {
+		queue = inspect.EndOf(exchange)
+		if usual := broker.DeadLetterQueueFor(p.Named()); p.Known.Queues[queue] == nil && p.Known.Queues[usual] != nil {
+			queue = usual // a binding was lost
+		}
+		p.ends[exchange] = queue
+	}
+	return queue
 }
 
 // declareEnd declares a dead-letter queue unless it exists, and makes sure that it keeps dead letters.
@@ -223,9 +240,9 @@ func (p Plan) findings() (all []inspect.Finding) {
 		}
 		switch {
 		case len(fix.Steps) > 0:
-			f.Repair = "strikes doctor --fix " + shell.Operands(p.named)
+			f.Repair = "strikes doctor --fix " + shell.Operands(p.Named)
 		case fix.Choice != nil:
-			f.Repair = "strikes doctor --fix --exchange-type TYPE " + shell.Operands(p.named)
+			f.Repair = "strikes doctor --fix --exchange-type TYPE " + shell.Operands(p.Named)
 		}
 		all = append(all, f)
 	}
@@ -235,25 +252,25 @@ func (p Plan) findings() (all []inspect.Finding) {
 // MakePlan examines need.Queue and plans the steps that fix its findings. kind is the type of a missing exchange. If
 // kind is empty, it is fanout for the exchange that strikes declares, else a person has to choose.
 func MakePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind string) (Plan, error) {
-	return makePlan(ctx, conn, need, kind, inspect.RulesFor(need.Queue))
+	return makePlan(ctx, conn, need, kind, inspect.RulesFor(need.Queue), map[string]string{})
 }
 
 // makePlan examines need.Queue closely by some rules.
-func makePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind string,
-	rules []inspect.Rule) (Plan, error) {
+func makePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind string, rules []inspect.Rule,
+	ends map[string]string) (Plan, error) {
 	need.Closely = true
 	f, err := inspect.Gather(ctx, conn, need, rules)
 	if err != nil {
 		return Plan{}, err
 	}
-	return patient{f}.plan(inspect.Judge(rules, f, need), need, kind), nil
+	return patient{f, ends}.plan(inspect.Judge(rules, f, need), need, kind), nil
 }
 
 // Plans returns the plans that fix queues, in their order; of a partitioned queue one for each partition. A step that
 // several need is in the first of them. A queue that takes the dead letters of others is left as it is. kind is that of
 // MakePlan.
 func (c *Checkup) Plans(ctx context.Context, kind string, queues []string) (all []Plan, err error) {
-	planned := map[string]bool{}
+	planned, ends := map[string]bool{}, map[string]string{}
 	for _, queue := range queues {
 		names := []string{queue}
 		if found, _, _ := broker.FindQueue(ctx, c.Conn, queue); found == broker.No {
@@ -264,10 +281,10 @@ func (c *Checkup) Plans(ctx context.Context, kind string, queues []string) (all 
 		for _, name := range names {
 			need := c.need(name)
 			need.Ordered = need.Ordered || name != queue
-			plan, err := MakePlan(ctx, c.Conn, need, kind)
+			plan, err := makePlan(ctx, c.Conn, need, kind, inspect.RulesFor(name), ends)
 			switch {
 			case errors.Is(err, broker.ErrNotFound) && name != queue:
-				plan = Plan{Queue: name, Fixes: []Fix{{Finding: inspect.MissingPartition(name)}}}
+				plan = Plan{Queue: name, Named: queue, Fixes: []Fix{{Finding: inspect.MissingPartition(name)}}}
 			case err != nil:
 				return nil, err
 			}

@@ -98,7 +98,7 @@ func traced(f inspect.Facts) inspect.Facts {
 func commands(f inspect.Facts) map[string]string {
 	need := inspect.Need{Queue: f.Name, MaxRetries: 3}
 	out := map[string]string{}
-	for _, x := range (patient{f}).plan(inspect.Judge(inspect.All, f, need), need, "").findings() {
+	for _, x := range (patient{f, map[string]string{}}).plan(inspect.Judge(inspect.All, f, need), need, "").findings() {
 		out[x.Code] = strings.Join(x.Commands, "\n")
 	}
 	return out
@@ -189,7 +189,7 @@ func TestRaisedLimitHasRoom(t *testing.T) {
 	f.PolicyName, f.Policy = "all", amqp.Table{"delivery-limit": int64(9)}
 	f.Policies.User = []broker.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: broker.Table(f.Policy)}}
 	need := inspect.Need{Queue: f.Name, MaxRetries: 1000}
-	found := patient{f}.plan(inspect.Judge([]inspect.Rule{inspect.DeliveryLimitRule}, f, need), need, "").findings()
+	found := patient{f, map[string]string{}}.plan(inspect.Judge([]inspect.Rule{inspect.DeliveryLimitRule}, f, need), need, "").findings()
 	if len(found) != 1 || len(found[0].Commands) != 1 || !strings.Contains(found[0].Commands[0],
 		`"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
 		t.Errorf("got %+v", found)
@@ -347,7 +347,7 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 			change(&f)
 		}
 		need := inspect.Need{Queue: f.Name, MaxRetries: 3}
-		plan := patient{f}.plan(inspect.Judge(inspect.All, f, need), need, tc.kind)
+		plan := patient{f, map[string]string{}}.plan(inspect.Judge(inspect.All, f, need), need, tc.kind)
 		var refused []string
 		for _, fix := range plan.Fixes {
 			refused = append(refused, fix.Refused...)
@@ -388,7 +388,7 @@ func TestPlanLeavesDelays(t *testing.T) {
 		f.Policies.Apply(&wait)
 		fix := Fix{Finding: inspect.Finding{Code: inspect.CodeDeadLetterLimit, About: "q.wait"}}
 		f.Vitals = &inspect.Vitals{Targets: []broker.Queue{wait}}
-		patient{f}.fix(&fix, "")
+		patient{f, map[string]string{}}.fix(&fix, "")
 		var steps []string
 		for _, s := range fix.Steps {
 			steps = append(steps, s.String())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -64,11 +65,6 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	for _, queue := range o.queues {
-		if err := o.RefuseMissing(ctx, queue); err != nil { // it may be declared later
-			fmt.Fprintf(a.Err, "strikes: warning: %s; its figures are 0\n", term.Printable(err.Error(), ""))
-		}
-	}
 	c := collector(b, store)
 	c.Names = o.queues
 	cache := &ops.Cache{Collector: c, Keep: exportKeep}
@@ -80,6 +76,17 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 		return err
 	}
 	fmt.Fprintf(a.Err, "strikes: serving http://%s/metrics\n", listener.Addr())
+	var checking sync.WaitGroup
+	defer checking.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	checking.Go(func() {
+		for _, queue := range o.queues { // one that is missing may be declared later
+			if err := o.RefuseMissing(ctx, queue); err != nil && ctx.Err() == nil {
+				fmt.Fprintf(a.Err, "strikes: warning: %s\n", term.Printable(err.Error(), ""))
+			}
+		}
+	})
 	return serve(ctx, listener, brief(mux))
 }
 

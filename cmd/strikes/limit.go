@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -170,6 +172,9 @@ func (a *app) limitClearCommand() *cobra.Command {
 // checkRetries refuses a number of retries before which the broker would dead-letter the message by itself.
 func (c *limit) checkRetries(ctx context.Context, queue string) error {
 	if c.unchecked {
+		if err := c.RefuseMissing(ctx, queue); !errors.Is(err, broker.ErrNotFound) {
+			return err
+		}
 		return nil
 	}
 	b, err := c.Broker()

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -215,6 +216,11 @@ func (p *publishing) batch(ctx context.Context, entries []entry) error {
 	p.used = true
 	var msgs []publisher.Message
 	var refused error
+	keyed := func(e entry) bool { return e.key != "" }
+	if p.exchange == "" && !p.partitioned && slices.ContainsFunc(entries, keyed) { // all of them need a key, or none
+		n, err := p.partitions()
+		p.partitioned = err == nil && n > 0
+	}
 	for i, e := range entries {
 		to, err := p.address(e)
 		if err != nil {

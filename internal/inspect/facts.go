@@ -103,8 +103,7 @@ func (f Facts) Named() string { return cmp.Or(f.Of, f.Name) }
 // OwnsExchange reports whether the exchange, by its name, carries only dead letters of this queue.
 func (f Facts) OwnsExchange(exchange string) bool { return exchange == broker.ExchangeFor(f.Named()) }
 
-// EndOf names the dead-letter queue for an exchange that leads to none. It is one for all queues that share the
-// exchange: with one for each, every dead letter would be in all of them.
+// EndOf names the dead-letter queue of a dead-letter exchange: that of orders.dlx is orders.dlq.
 func EndOf(exchange string) string {
 	return broker.DeadLetterQueueFor(strings.TrimSuffix(exchange, broker.ExchangeFor("")))
 }
