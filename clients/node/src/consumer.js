@@ -4,7 +4,7 @@ import { Breaker, checkBreaker } from './breaker.js'
 import { checkQueue, checkRoute } from './check.js'
 import { holdControl, releaseControl } from './control.js'
 import {
-  FieldError, RefusedError, StoreError, StuckError, textOf, UncleanStopError, UndecodableError
+  FieldError, RefusedError, StoreError, StuckError, textOf, UncleanStopError, UndecodableError, UnreadableError
 } from './errors.js'
 import { needHandler } from './invoke.js'
 import { ofProcess } from './isolation.js'
@@ -124,6 +124,7 @@ export class Consumer {
    * @property {boolean} careful an undecodable message may be in the queue
    * @property {boolean} first the first connection is not over
    * @property {number} denials of credentials in a row
+   * @property {string} [unread] why the broker is not asked how the queue was declared
    */
 
   /** @param {Running} r */
@@ -208,8 +209,9 @@ export class Consumer {
     return model
   }
 
-  /** @param {any} model @param {Pick<Running, 'control' | 'consumed'>} r */
-  async check(model, { control, consumed }) {
+  /** @param {any} model @param {Pick<Running, 'control' | 'consumed' | 'unread'>} r */
+  async check(model, r) {
+    const { control, consumed, unread } = r
     const { check, allowDrop } = this.own
     const { queue, vhost, maxRetries } = this.settings
     await this.checkStore()
@@ -231,7 +233,19 @@ export class Consumer {
         throw new RefusedError(`queue ${JSON.stringify(queue)} is refused: ${textOf(err)}`, err)
       }
     }
-    return check === undefined ? checkQueue(model, { queue, vhost, maxRetries, allowDrop }) : undefined
+    if (check !== undefined) return undefined
+    try {
+      const facts = await checkQueue(model, { queue, vhost, maxRetries, allowDrop, unread })
+      if (facts.unread !== undefined) {
+        this.settings.logger.warn('not all is known about how the queue was declared: run strikes doctor', {
+          queue, why: facts.unread
+        })
+      }
+      return facts
+    } catch (err) {
+      if (err instanceof UnreadableError) r.unread = err.message
+      throw err
+    }
   }
 
   /**

@@ -93,6 +93,15 @@ export function isUnconverted(why) {
   return /** @type {any} */ (why)?.code === 541
 }
 
+/** The broker closed the connection when it was asked how the queue was declared. */
+export class UnreadableError extends Error {
+  /** @param {unknown} [cause] */
+  constructor(cause) {
+    super('the broker closed the connection (541) when it was asked how the queue was declared', { cause })
+    this.name = 'UnreadableError'
+  }
+}
+
 /** The session broke while it was being stopped: the last acks may not have reached the broker. Nothing was counted. */
 export class UncleanStopError extends Error {
   /** @param {string} text @param {unknown} [cause] */

@@ -6,20 +6,19 @@ import { publish } from '../src/publisher.js'
 import { amqpURL, eventually, plainRedis, redisURL, unique } from './servers.js'
 
 /** Declares a queue of its own, and ends everything with close. */
-export async function fixture(t, { type = 'quorum', url = amqpURL } = {}) {
+export async function fixture(t, { type = 'quorum', url = amqpURL, queue = unique(), exchange = `${queue}.dlx` } = {}) {
   const model = await amqp.connect(amqpURL)
   const channel = await model.createConfirmChannel()
-  const queue = unique()
-  await channel.assertExchange(`${queue}.dlx`, 'fanout', { durable: true })
+  await channel.assertExchange(exchange, 'fanout', { durable: true })
   await channel.assertQueue(`${queue}.dlq`, {
     durable: true,
     arguments: { 'x-queue-type': 'quorum', 'x-delivery-limit': 1000 }
   })
-  await channel.bindQueue(`${queue}.dlq`, `${queue}.dlx`, '')
+  await channel.bindQueue(`${queue}.dlq`, exchange, '')
   const limit = type === 'quorum' ? { 'x-delivery-limit': 1000 } : {}
   await channel.assertQueue(queue, {
     durable: true,
-    arguments: { 'x-queue-type': type, 'x-dead-letter-exchange': `${queue}.dlx`, ...limit }
+    arguments: { 'x-queue-type': type, 'x-dead-letter-exchange': exchange, ...limit }
   })
   const counter = dial(redisURL)
   const redis = plainRedis()
@@ -31,8 +30,8 @@ export async function fixture(t, { type = 'quorum', url = amqpURL } = {}) {
     channel,
     counter,
     redis,
-    publish: (id, content = Buffer.from(id), options = {}) =>
-      publish(channel, { routingKey: queue, content, options: { messageId: id, ...options } }),
+    publish: (id, content = Buffer.from(id), options = {}, to = queue) =>
+      publish(channel, { routingKey: to, content, options: { messageId: id, ...options } }),
 
     /** Runs a consumer until stop is called. */
     consume(handler, options = {}) {
@@ -65,7 +64,7 @@ export async function fixture(t, { type = 'quorum', url = amqpURL } = {}) {
     await Promise.all(consumers.map((stop) => stop().catch(() => {})))
     await channel.deleteQueue(queue).catch(() => {})
     await channel.deleteQueue(`${queue}.dlq`).catch(() => {})
-    await channel.deleteExchange(`${queue}.dlx`).catch(() => {})
+    await channel.deleteExchange(exchange).catch(() => {})
     await model.close().catch(() => {})
     counter.close()
     redis.disconnect()

@@ -8,7 +8,7 @@ import { DEFAULT_PREFIX, queueKey } from '../src/key.js'
 import { reject, retryAfter, retryAtMost } from '../src/steer.js'
 import { fixture } from './broker.js'
 import { listen } from './proxy.js'
-import { amqpURL, eventually, redisURL } from './servers.js'
+import { amqpURL, eventually, redisURL, unique } from './servers.js'
 
 const idOf = (m) => m.properties.messageId
 const lanesOf = (queue) => `${queueKey(DEFAULT_PREFIX, '/', queue)}lanes`
@@ -272,6 +272,47 @@ test('partitions are refused', async (t) => {
   } finally {
     for (const n of [0, 1, 2, 7, 'dlq']) await f.channel.deleteQueue(`${name}.${n}`)
     for (const exchange of [name, `${name}.hash3`, `${name}.dlx`]) await f.channel.deleteExchange(exchange)
+  }
+})
+
+/** Consumes a message of the queue, and returns why not all is known about how it was declared, for each warning. */
+async function unreadOf(f, queue = f.queue) {
+  const unread = []
+  const logger = { debug() {}, info() {}, error() {}, warn: (_text, { why }) => { if (why) unread.push(why) } }
+  const { events, running, stop } = f.consume(() => {}, { queue, logger })
+  await f.publish('m', undefined, {}, queue)
+  await Promise.race([running, eventually(() => events.length > 0, 'an ack')]) // a refusal ends running
+  await stop()
+  return unread
+}
+
+const LONG = 'production.billing.invoices.generate-monthly-statement'
+
+for (const [what, queue, exchange, says] of [
+  ['a long name', unique(LONG), undefined, undefined],
+  ['a very long name', unique('x'.repeat(200)), undefined, undefined],
+  ['a long name, and another dead-letter exchange', unique(LONG), unique(`${LONG}.rejected`), /x-dead.* cut at 255 /],
+  ['a name that is not ASCII', unique('請求書'), undefined, undefined],
+  ['a long name that is not ASCII', unique('請求書'.repeat(6)), undefined, /not ASCII/],
+  // RabbitMQ 4 closes the connection instead of an answer.
+  ['a dead-letter exchange that is not ASCII', unique(), unique('請求書'.repeat(15)), /541|cut at 255 bytes/],
+]) {
+  test(`a queue is consumed whether AMQP reports its declaration or not: ${what}`, async (t) => {
+    const unread = await unreadOf(await fixture(t, { queue, exchange }))
+    assert.equal(unread.length, says ? 1 : 0, String(unread))
+    if (says) assert.match(unread[0], says)
+  })
+}
+
+test('a queue is consumed if the broker denies its redeclaration', async (t) => {
+  const f = await fixture(t)
+  const args = { 'x-dead-letter-exchange': `${f.queue}.dlx` }
+  const { queue } = await f.channel.assertQueue('', { durable: true, arguments: args }) // amq.gen-…
+  try {
+    const unread = await unreadOf(f, queue)
+    assert.deepEqual(unread, ['AMQP does not answer for names that begin with amq.'])
+  } finally {
+    await f.channel.deleteQueue(queue)
   }
 })
 

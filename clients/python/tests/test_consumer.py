@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import struct
 import subprocess
@@ -557,6 +558,46 @@ def test_a_queue_of_any_name(start, classic):
             consumer.stop()
     finally:
         classic.channel.queue_delete(name)
+
+
+LONG = "production.billing.invoices.generate-monthly-statement"
+
+
+@pytest.mark.parametrize(
+    ("name", "exchange", "says"),
+    [
+        (LONG, "", None),
+        ("x" * 200, "", None),
+        (LONG, LONG + ".rejected", "x-dead-letter-exchange was cut at 255 bytes"),
+        ("請求書", "", None),
+        ("請求書" * 6, "", "not ASCII"),
+        ("py", "請求書" * 15, "541|cut at 255 bytes"),  # RabbitMQ 4 closes the connection instead of an answer
+        ("", "", "amq."),
+    ],
+    ids=["long", "very long", "another exchange", "not ASCII", "long, not ASCII", "exchange not ASCII", "denied"],
+)
+def test_an_unknown_declaration(start, amqp_url, name, exchange, says, caplog):
+    """A queue is consumed whether AMQP reports its declaration or not. A warning tells why not."""
+    if start.adapter == "aio-pika" and not name.isascii():
+        pytest.skip("it cannot send the name")
+    suffix = "-" + uuid.uuid4().hex[:12]
+    exchange = exchange and exchange + suffix or name + suffix + ".dlx"
+    with pika.BlockingConnection(pika.URLParameters(amqp_url)) as connection:
+        channel = connection.channel()
+        channel.exchange_declare(exchange, "fanout")
+        queue = channel.queue_declare(
+            name and name + suffix, durable=True, arguments={"x-dead-letter-exchange": exchange}
+        ).method.queue
+        try:
+            channel.basic_publish("", queue, b"", pika.BasicProperties(message_id="17"))
+            consumer = start(queue, Calls())
+            until(lambda: "ack" in consumer.outcomes())
+            consumer.stop()
+        finally:
+            channel.queue_delete(queue)
+            channel.exchange_delete(exchange)
+    found = [r.getMessage() for r in caplog.records if "strikes doctor" in r.getMessage()]
+    assert len(found) == bool(says) and (not says or re.search(says, found[0])), found
 
 
 def test_partitions_are_refused(start, strikes, amqp_url):

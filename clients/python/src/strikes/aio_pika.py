@@ -29,7 +29,7 @@ from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
     CARE_FOR, CLOSE_TIMEOUT, ELECTING, OPEN_TIMEOUT, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused,
-    Sequence, SessionLost, Stuck, Undecodable, lanes_refusal, session_error,
+    Sequence, SessionLost, Stuck, Undecodable, Unreadable, lanes_refusal, session_error,
 )
 from .counter import AsyncCounter
 from .decide import Step
@@ -207,7 +207,7 @@ class Consumer:
         await _refuse_partitions(connection, s.queue, exists=True)
         version = queues.parse_version(_text(connection.server_properties.get("version")))
         for warning in queues.judge(
-            await _declared(connection, s), version, s.max_retries, f.allow_drop, f.dead_letter_policy
+            await _declared(connection, s, sequence.unread), version, s.max_retries, f.allow_drop, f.dead_letter_policy
         ):
             s.logger.warning(warning)
 
@@ -277,9 +277,11 @@ async def _refuse_partitions(connection: Any, queue: str, exists: bool) -> None:
             asked = asks.send(await _exists(connection, *asked))
 
 
-async def _declared(connection: Any, s: Settings) -> Declared:
-    """Learn how a queue was declared from the refusals of declarations that differ."""
-    d = Declared(s.queue, s.vhost)
+async def _declared(connection: Any, s: Settings, unread: str) -> Declared:
+    """Learn how a queue was declared from the refusals of declarations that differ, unless unread says why not."""
+    d = Declared(s.queue, s.vhost, unread=unread)
+    if d.unread:
+        return d
     codes: dict[type, int] = {
         ax.ChannelAccessRefused: 403,
         ax.ChannelLockedResource: 405,
@@ -300,6 +302,8 @@ async def _declared(connection: Any, s: Settings) -> Declared:
             if d.learn(codes.get(type(refusal), 0), _text(refusal)):
                 continue
             return d
+        except ax.ConnectionInternalError as lost:
+            raise Unreadable from lost
         await _close(channel)
         return d
     d.unread = f"the broker still refuses a redeclaration after {MOST_PROBES} attempts"

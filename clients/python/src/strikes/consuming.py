@@ -43,6 +43,13 @@ It cannot convert a message to AMQP 0.9.1, for example.
 """
 
 
+class Unreadable(SessionLost):
+    """The broker closed the connection when it was asked how the queue was declared: the next session does not ask."""
+
+    def __init__(self) -> None:
+        super().__init__("the broker closed the connection (541) when it was asked how the queue was declared")
+
+
 class Undecodable(SessionLost):
     """A message ended the session.
 
@@ -139,6 +146,7 @@ class Sequence:
     serving: bool = False  # a session consumes or ends
     careful: bool = False  # prefetch one: an undecodable message may be in the queue
     denied: bool = False  # the last session ended with refused credentials
+    unread: str = ""  # why the broker is not asked how the queue was declared
     delays: int = 0
 
     def refuse(self, *errors: StoreError | None) -> None:
@@ -166,6 +174,8 @@ class Sequence:
         if isinstance(error, Stuck) or not self.consumed and (refused or denied and self.denied):
             raise error
         self.denied = denied
+        if isinstance(error, Unreadable):
+            self.unread = str(error)
         self.careful = decide.careful(self.careful, isinstance(error, Undecodable), isinstance(error, Passed))
         self.delays = 1 if lasted > STEADY else self.delays + 1
         return jitter(doubled(0.1, 2.0, self.delays))

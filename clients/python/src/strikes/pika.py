@@ -147,8 +147,8 @@ class Consumer:
         channel.close()
         wire.refuse_partitions(s.queue, exists=True)
         for warning in queues.judge(
-            wire.declared(s.queue, s.vhost), queues.parse_version(wire.version), s.max_retries, f.allow_drop,
-            f.dead_letter_policy,
+            wire.declared(s.queue, s.vhost, sequence.unread), queues.parse_version(wire.version), s.max_retries,
+            f.allow_drop, f.dead_letter_policy,
         ):
             s.logger.warning(warning)
 

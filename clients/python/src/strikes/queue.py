@@ -6,6 +6,7 @@ policies and no bindings: `strikes doctor` checks these with the management API.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,18 @@ The broker refuses it for a new queue that is no stream, and ignores it if the q
 """
 
 MOST_PROBES = 32
+MOST_BYTES = 255
+"""The longest text of a refusal.
+
+The broker cuts a longer one, so that it ends in "...". RabbitMQ 4 closes the connection with 541 instead if the cut is
+in a character that is not ASCII.
+"""
+
+_AROUND = len(
+    "PRECONDITION_FAILED - inequivalent arg 'x-dead-letter-routing-key' for queue '' in vhost '': "
+    "received none but current is the value '.dlq' of type 'longstr'"
+)
+_CUT = re.compile(r'\.\.\."?$')  # RabbitMQ 3 may cut within a character: then pika shows the bytes as b"…"
 MOST_PARTITIONS = 256
 
 
@@ -46,6 +59,25 @@ def refuse_partitions(queue: str, exists: bool) -> Generator[tuple[str, str], bo
         )
 
 
+def expressible(vhost: str, queue: str) -> bool:
+    """Whether the refusals of a queue that strikes declared are not cut in a name that is not ASCII."""
+    names = vhost + queue + queue
+    return names.isascii() or _AROUND + len(names.encode("utf-8", "surrogateescape")) <= MOST_BYTES
+
+
+def _guesses(queue: str) -> dict[str, list[Any]]:
+    """Return the values to try if the broker names an argument and cuts its value. It refuses a wrong one."""
+    return {
+        "x-queue-type": ["quorum", "classic", "stream"],
+        "x-dead-letter-exchange": [f"{queue}.dlx", ""],
+        "x-dead-letter-routing-key": [f"{queue}.dlq", queue],
+        "x-delivery-limit": [1000],
+        "x-overflow": ["reject-publish", "drop-head", "reject-publish-dlx"],
+        "x-dead-letter-strategy": ["at-least-once", "at-most-once"],
+        "x-single-active-consumer": [True, False],
+    }
+
+
 @dataclass
 class Declared:
     """A declaration that comes nearer to the queue's own with each refusal."""
@@ -57,22 +89,41 @@ class Declared:
     args: dict[str, Any] = field(default_factory=dict)
     unread: str = ""  # why the rest is not known
 
+    def __post_init__(self) -> None:
+        self._guesses = _guesses(self.queue)
+        if not self.unread and not expressible(self.vhost, self.queue):
+            self.unread = "its name is not ASCII and too long for an answer over AMQP"
+
     def learn(self, code: int, text: str) -> bool:
         """Take a refusal; False if nothing more can be learned."""
+        if code == 403 and "reserved prefix" in text:
+            self.unread = "AMQP does not answer for names that begin with amq."
+            return False
         if code != 406:
             self.unread = "the user lacks the configure permission on it" if code == 403 else text
             return False
         name, value, understood = parse_difference(text, self.vhost, self.queue)
-        if not understood or name in self.args and self.args[name] == value:
-            self.unread = f"the broker's refusal of a redeclaration is not understood: {text}"
-            return False
         if name == "durable":
             self.durable = not self.durable
         elif name == "auto_delete":
             self.auto_delete = not self.auto_delete
+        elif name and _CUT.search(text):
+            return self._guess(name)
+        elif not understood or name in self.args and self.args[name] == value:
+            self.unread = f"the broker's refusal of a redeclaration is not understood: {text}"
+            return False
         else:
             self.args[name] = "classic" if value is None and name == "x-queue-type" else value
         return True
+
+    def _guess(self, name: str) -> bool:
+        """Try another value of an argument; False if none is left."""
+        if left := self._guesses.get(name):
+            self.args[name] = left.pop(0)
+            return True
+        self.args.pop(name, None)
+        self.unread = f"the broker's answer about {name} was cut at {MOST_BYTES} bytes"
+        return False
 
 
 def parse_difference(text: str, vhost: str, queue: str) -> tuple[str, Any, bool]:
@@ -82,10 +133,12 @@ def parse_difference(text: str, vhost: str, queue: str) -> tuple[str, Any, bool]
     """
     _, found, rest = text.partition("inequivalent arg '")
     name, _, rest = rest.partition("'")
+    if found and _CUT.search(text):
+        return name, None, False
     if not found or not rest.startswith(f" for queue '{queue}' in vhost '{vhost}': received "):
         return "", None, False
     _, found, current = rest.partition(" but current is ")
-    if not found or text.endswith("..."):
+    if not found:
         return name, None, False
     if current == "none":
         return name, None, True

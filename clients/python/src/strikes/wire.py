@@ -17,7 +17,7 @@ import pika
 import pika.exceptions
 from pika.adapters.select_connection import IOLoop, SelectConnection
 
-from .consuming import CLOSE_TIMEOUT, OPEN_TIMEOUT, UNCONVERTED, SessionLost
+from .consuming import CLOSE_TIMEOUT, OPEN_TIMEOUT, UNCONVERTED, SessionLost, Unreadable
 from .queue import MOST_PROBES, PROBE, Declared, refuse_partitions
 
 
@@ -156,9 +156,11 @@ class Wire:
             while True:
                 asked = asks.send(self.exists(*asked))
 
-    def declared(self, queue: str, vhost: str) -> Declared:
-        """Learn how a queue was declared from the refusals of declarations that differ."""
-        d = Declared(queue, vhost)
+    def declared(self, queue: str, vhost: str, unread: str) -> Declared:
+        """Learn how a queue was declared from the refusals of declarations that differ, unless unread says why not."""
+        d = Declared(queue, vhost, unread=unread)
+        if d.unread:
+            return d
         with _without_warnings():
             return self._learn(d)
 
@@ -181,6 +183,10 @@ class Wire:
                 if d.learn(refusal.code, refusal.text):
                     continue
                 return d
+            except pika.exceptions.ConnectionClosedByBroker as lost:
+                if is_unconverted(lost):
+                    raise Unreadable from lost
+                raise
             channel.close()
             return d
         d.unread = f"the broker still refuses a redeclaration after {MOST_PROBES} attempts"
