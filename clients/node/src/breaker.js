@@ -71,6 +71,7 @@ export class Breaker {
     /** @type {(() => void) | undefined} asks for fresh messages; of the session */
     this.fetch = undefined
     this.fetching = false
+    this.fresh = true // messages beyond the prefetch can be fetched
     /** @type {BreakerState} */
     this.state = { permitted: false, now: 0, success: 0, doubt: 0, open: 0, next: 0, count: 0, failed: 0, reason: '' }
     this.heard = performance.now() // when the store replied last
@@ -179,6 +180,17 @@ export class Breaker {
   attach(fetch) {
     this.fetch = fetch
     this.fetching = false
+  }
+
+  /** Asks for no messages beyond the prefetch any more, because the broker refuses to deliver them. */
+  fetchNone() {
+    if (!this.fresh) return
+    this.fresh = false
+    this.logger.warn(
+      'the broker allows one consumer on a channel (consumer_max_per_channel): no messages beyond the prefetch are ' +
+      'fetched, and probes are attempts at failed messages',
+      { queue: this.queue }
+    )
   }
 
   /**
@@ -347,7 +359,7 @@ export class Breaker {
 
   /** Asks for fresh messages once, until all is calm. It returns whether it did. */
   askFresh() {
-    if (!this.fetch || this.fetching) return false
+    if (!this.fetch || !this.fresh || this.fetching) return false
     this.fetching = true
     this.fetch()
     return true
@@ -380,7 +392,7 @@ export class Breaker {
     for (const w of waiting) {
       if (this.blind && w.first) {
         w.end('open')
-      } else if (this.permits > 0 && (all || w.probes + w.failures === 0)) {
+      } else if (this.permits > 0 && (all || !this.fresh || w.probes + w.failures === 0)) {
         this.permits--
         w.end('probe')
       }

@@ -14,6 +14,8 @@ const SETTLE_TIMEOUT = 2000 + 2 * 1000 + CLOSE_TIMEOUT
 // buffers them, and up to 467 of 500 were lost (3.10.8, 4.0.5, 4.3.6). A basic.cancel flushes them.
 const PENDING_ACKS = 30
 
+const NOT_ALLOWED = 530
+
 /**
  * The settings and functions that a session needs of its Consumer.
  * @typedef {object} SessionOptions
@@ -52,6 +54,7 @@ export class Session {
     this.began = performance.now()
     this.passed = false
     this.fetched = false // messages beyond the prefetch
+    this.fetching = false // the broker is asked to deliver them
     /** @type {Error | undefined} */
     this.undecodable = undefined
     const { settings, handler, isolation, late, concurrency, control, route, deadLettersFrom, breaker } = options
@@ -95,6 +98,7 @@ export class Session {
 
   /** @param {unknown} why */
   lose(why) {
+    if (this.fetching && /** @type {any} */ (why)?.code === NOT_ALLOWED) this.options.breaker?.fetchNone()
     const reason = why === undefined ? '' : `: ${textOf(why)}`
     if (isUnconverted(why)) {
       this.ended.end(
@@ -186,7 +190,7 @@ export class Session {
     const calm = this.options.breaker?.calm
     // A careful session prefetches one message, because an undecodable one returns all others.
     if (!calm || this.options.careful || this.ended.done || this.deliveries.stop.done) return
-    this.fetched = true
+    this.fetched = this.fetching = true
     const tag = `strikes-${newToken()}`
     try {
       await within(channel.prefetch(FRESH), OPEN_TIMEOUT, 'setting the prefetch')
@@ -204,6 +208,8 @@ export class Session {
       this.ended.end(
         new Error(`queue ${this.queue}: fetching messages beyond the prefetch: ${textOf(err)}`, { cause: err })
       )
+    } finally {
+      this.fetching = false
     }
   }
 

@@ -1,15 +1,19 @@
 // A dependency that is away, on a real broker and a real Redis.
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import amqp from 'amqplib'
 import { Breaker, checkBreaker } from '../src/breaker.js'
 import { DEFAULT_PREFIX, keys, queueKey } from '../src/key.js'
 import { parseRecord } from '../src/record.js'
 import { notCounted } from '../src/steer.js'
+import { Stop } from '../src/wait.js'
 import { fixture } from './broker.js'
-import { eventually } from './servers.js'
+import { amqpURL, eventually } from './servers.js'
 
 const GOOD = 60
 const POISON = 12
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} }
 
 const keyOf = (queue) => keys({ vhost: '/', queue, id: 'm' }, DEFAULT_PREFIX).index.replace(/index$/, 'breaker')
 
@@ -56,6 +60,17 @@ test('permits go around: a process that had one of the last leaves the next to o
   }
 })
 
+test('without messages beyond the prefetch, permits go to failed ones at once', async () => {
+  const b = new Breaker({ breaker: 2, patience: 0 }, { queue: 'orders', vhost: '/', counter: {}, logger: silent })
+  b.attach(() => assert.fail('it fetches'))
+  b.fetchNone()
+  b.shut = true
+  const waiting = b.wait(new Stop(), performance.now() + 60_000, { probes: 0, failures: 1, first: false })
+  b.permit()
+  assert.equal(b.waiting.length, 0)
+  assert.equal(await waiting, 'probe')
+})
+
 for (const type of ['classic', 'quorum']) {
   test(`poison fills the prefetch of two consumers, and the dependency is away, ${type}`, async (t) => {
     const f = await fixture(t, { type })
@@ -93,6 +108,41 @@ for (const type of ['classic', 'quorum']) {
     }
   })
 }
+
+test('a broker that allows one consumer on a channel is asked once for messages beyond the prefetch', async (t) => {
+  const f = await fixture(t)
+  const warnings = []
+  let back = false
+  let sessions = 0
+  let more = 0
+  // The second consumer of a channel has the tag of the first, which the broker refuses with 530 too.
+  const connect = async () => {
+    const model = await amqp.connect(amqpURL)
+    const create = model.createChannel
+    model.createChannel = async () => {
+      const channel = await create.call(model)
+      const consume = channel.consume
+      let tag
+      channel.consume = (queue, take, { consumerTag }) => {
+        if (tag) more++
+        tag ??= consumerTag
+        return consume.call(channel, queue, take, { consumerTag: tag })
+      }
+      return channel
+    }
+    return model
+  }
+  for (let i = 0; i < 4; i++) await f.publish(`m${i}`)
+  const { events } = f.consume(() => { if (!back) throw new Error('connection refused') }, {
+    url: undefined, vhost: '/', connect, breaker: 2, consuming: (yes) => { if (yes) sessions++ },
+    logger: { ...silent, warn: (text) => warnings.push(text) }
+  })
+  await eventually(async () => (await breakerOf(f)).permits >= 3, 'three permits')
+  assert.deepEqual([sessions, more], [2, 1])
+  assert.equal(warnings.filter((text) => text.includes('consumer_max_per_channel')).length, 1)
+  back = true
+  await eventually(() => events.filter((e) => e.outcome === 'ack').length === 4, 'all are handled')
+})
 
 test('handlers that could not work open the breaker too, and none of their attempts is counted', async (t) => {
   const f = await fixture(t)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 
@@ -12,11 +13,15 @@ class Proxy:
     """Passes bytes between clients and the server of a URL.
 
     lose_every: of so many replies to a client one is lost, and its connection with it: the server has run the command.
+    change: for each connection, returns a function that changes what the client sends.
     """
 
-    def __init__(self, url: str, lose_every: int = 0) -> None:
+    def __init__(
+        self, url: str, lose_every: int = 0, change: Callable[[], Callable[[bytes], bytes]] = lambda: bytes
+    ) -> None:
         target = urlsplit(url)
         self._target, self._lose_every, self._replies = (target.hostname, target.port), lose_every, 0
+        self._change = change
         self._listener = socket.create_server(("127.0.0.1", 0))
         port = self._listener.getsockname()[1]
         self.url = url.replace(f"{target.hostname}:{target.port}", f"127.0.0.1:{port}")
@@ -37,6 +42,7 @@ class Proxy:
             threading.Thread(target=self._pass, args=(server, client, True), daemon=True).start()
 
     def _pass(self, source: socket.socket, sink: socket.socket, replies: bool) -> None:
+        change = bytes if replies else self._change()
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 if replies and self._lose_every:
@@ -45,7 +51,7 @@ class Proxy:
                         lost = self._replies % self._lose_every == 0
                     if lost:
                         break
-                sink.sendall(data)
+                sink.sendall(change(data))
         for s in (source, sink):
             with contextlib.suppress(OSError):
                 s.shutdown(socket.SHUT_RDWR)

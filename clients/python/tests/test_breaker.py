@@ -15,8 +15,9 @@ import redis
 
 from clients import ADAPTERS, Running
 from conftest import until
+from proxy import Proxy
 from strikes import NotCounted, SettingError, keys as k
-from strikes.breaker import DOUBT_LASTS, IDLE, Breaker, check
+from strikes.breaker import DOUBT_LASTS, IDLE, Breaker, Waiting, check
 from strikes.errors import Fault, StoreError
 from strikes.record import parse_record
 from strikes.session import Settings
@@ -116,6 +117,57 @@ def test_an_outage(adapter, queue, amqp_url, redis_url, prefix):
     for i in range(POISON):
         record = parse_record(client.get(k.keys(k.Message(queue.name, f"poison{i}"), prefix).record))
         assert (record.state, record.failures, record.crashes) == ("exhausted", 4, 0)
+
+
+def test_without_messages_beyond_the_prefetch_permits_go_to_failed_ones_at_once():
+    breaker, waiting = Breaker(2, 0, Settings("orders"), Options(), now=lambda: 0.0), Waiting(0, 1, False)
+    breaker.attach(lambda: pytest.fail("it fetches"))
+    breaker.fetch_none()
+    breaker.shut = True
+    breaker._join(waiting)
+    breaker._permit()
+    assert waiting.permitted and waiting.over.fired
+
+
+def same_tag():
+    """Return a function that gives all consumers of a connection the tag of the first."""
+    tags = []
+
+    def change(data: bytes) -> bytes:
+        tags.extend(re.findall(rb"ctag\d+\.[0-9a-f]{32}", data))
+        for tag in tags[1:]:
+            data = data.replace(tag, tags[0])
+        return data
+
+    return change
+
+
+@pytest.mark.parametrize("adapter", sorted(ADAPTERS))
+def test_a_broker_that_allows_one_consumer_on_a_channel(adapter, classic, amqp_url, redis_url, prefix, caplog):
+    """It is asked once for messages beyond the prefetch. Consumers with the same tag are refused with 530 too."""
+    back, states = threading.Event(), []
+
+    def handle(delivery):
+        if not back.is_set():
+            raise ConnectionError("connection refused")
+
+    for i in range(4):
+        classic.publish(message_id=f"m{i}")
+    proxy = Proxy(amqp_url, change=same_tag)
+    running = Running(
+        adapter, classic.name, handle, proxy.url, redis_url, prefix, breaker=2, consuming=states.append
+    )
+    client = redis.Redis.from_url(redis_url)
+    try:
+        breaker = k.queue_key("/", classic.name, prefix) + b"breaker"
+        until(lambda: int((client.get(breaker) or b"0 0 0 0 0 0").split(b" ")[5]) >= 3, "three permits")
+        assert states == [True, False, True]
+        assert sum("consumer_max_per_channel" in r.getMessage() for r in caplog.records) == 1
+        back.set()
+        until(lambda: running.outcomes().count("ack") == 4, "all are handled")
+    finally:
+        running.stop()
+        proxy.close()
 
 
 def test_handlers_that_could_not_work(classic, amqp_url, redis_url, prefix):

@@ -413,7 +413,11 @@ class _Session:
             return
         self.acks.apart = self.fetched = True
         await _ask(self.channel.basic_qos(prefetch_count=FRESH))
-        tag = (await _ask(self.channel.basic_consume(self.c._settings.queue, self._on_message))).consumer_tag
+        try:
+            tag = (await _ask(self.channel.basic_consume(self.c._settings.queue, self._on_message))).consumer_tag
+        except ax.ConnectionNotAllowed:
+            self.breaker.fetch_none()
+            raise
         loop = asyncio.get_running_loop()
         calm.add(lambda: loop.call_soon(self._cancel, tag))  # type: ignore[arg-type]
 

@@ -86,6 +86,7 @@ class Breaker:
         self._permits, self._until = 0, 0.0  # attempts left of a permit, and when it expires
         self._settles: list[float] = []  # when failed messages get the rest of each permit
         self._fetching = False
+        self._fresh = True  # messages beyond the prefetch can be fetched
 
     # The core calls these.
 
@@ -166,6 +167,15 @@ class Breaker:
         """Begin a session. `fetch` is called when messages beyond the prefetch are needed; it must not block."""
         with self._lock:
             self._fetch, self._fetching = fetch, False
+
+    def fetch_none(self) -> None:
+        """Ask for no messages beyond the prefetch any more, because the broker refuses to deliver them."""
+        with self._lock:
+            self._fresh = False
+        self.settings.logger.warning(
+            "the broker allows one consumer on a channel (consumer_max_per_channel): no messages beyond the prefetch "
+            "are fetched, and probes are attempts at failed messages, queue %s", self.settings.queue,
+        )
 
     def run(self) -> Steps:
         """Read the breaker once a second, and when a permit may be due, until `over` fires.
@@ -326,7 +336,7 @@ class Breaker:
 
     def _ask_fresh(self) -> bool:
         """Ask for fresh messages once, until all is calm, and report whether it did."""
-        if not self._fetch or self._fetching:
+        if not self._fetch or not self._fresh or self._fetching:
             return False
         self._fetching = True
         self._fetch()
@@ -359,7 +369,7 @@ class Breaker:
         for w in self._waiting:
             if self._blind and w.first:
                 w.over.fire()
-            elif self._permits > 0 and (everything or not w.probes + w.failures):
+            elif self._permits > 0 and (everything or not self._fresh or not w.probes + w.failures):
                 self._permits -= 1
                 w.permitted = True
                 w.over.fire()

@@ -36,6 +36,9 @@ class SessionLost(StrikesError):
     """The session ended: another follows."""
 
 
+NOT_ALLOWED = 530
+"""The code with which RabbitMQ closes a connection that has too many consumers on a channel."""
+
 UNCONVERTED = 541
 """The code with which RabbitMQ 4 closes a connection after an internal error.
 

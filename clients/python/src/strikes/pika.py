@@ -22,8 +22,8 @@ from .blocking import THREADS, Control, Driver, Handler, drive_late
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, ELECTING, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused, Sequence,
-    SessionLost, Stuck, Undecodable, lanes_refusal, session_error,
+    CARE_FOR, CLOSE_TIMEOUT, ELECTING, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused,
+    Sequence, SessionLost, Stuck, Undecodable, lanes_refusal, session_error,
 )
 from .counter import Counter
 from .decide import Step
@@ -313,13 +313,18 @@ class _Session:
             "fetching more messages",
             lambda reply: self.channel.basic_qos(prefetch_count=FRESH, callback=reply),
         )
-        self.wire.ask(
-            self.channel,
-            "fetching more messages",
-            lambda reply: tag.append(
-                self.channel.basic_consume(self.c._settings.queue, self._on_message, callback=reply)
-            ),
-        )
+        try:
+            self.wire.ask(
+                self.channel,
+                "fetching more messages",
+                lambda reply: tag.append(
+                    self.channel.basic_consume(self.c._settings.queue, self._on_message, callback=reply)
+                ),
+            )
+        except pika.exceptions.ConnectionClosedByBroker as lost:
+            if lost.reply_code == NOT_ALLOWED:
+                self.breaker.fetch_none()
+            raise
         calm.add(lambda: self._cancel(tag[0]))
 
     def _cancel(self, tag: str) -> None:
