@@ -96,8 +96,8 @@ const spareChannels = 4
 func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 	_ func(context.Context) error) (again bool, err error) {
 	if most, need := int(conn.Config.ChannelMax), r.s.Partitions+spareChannels; most > 0 && most < need {
-		return false, refusal{fmt.Errorf("consumer: queue %q: the connection may have %d channels, and %d partitions need %d: "+
-			"raise channel_max in the URL or at the broker", r.s.Queue, most, r.s.Partitions, need)}
+		return false, refusal{fmt.Errorf("consumer: queue %q: the connection may have %d channels, and %d partitions need "+
+			"%d: raise channel_max in the URL or at the broker", r.s.Queue, most, r.s.Partitions, need)}
 	}
 	inner, end := context.WithCancel(ctx)
 	var follows, sessions sync.WaitGroup
@@ -258,6 +258,7 @@ func (r *partitionRoom) note(s *session, consumes bool) {
 	r.consuming = slices.DeleteFunc(r.consuming, func(other *session) bool { return other == s })
 	if consumes {
 		r.served.Store(true)
+		r.s.consuming()
 		r.consuming = append(r.consuming, s)
 	}
 	r.mu.Unlock()
@@ -270,9 +271,7 @@ func (r *partitionRoom) tell(idle bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if ready := idle || len(r.consuming) > 0; ready != r.ready {
-		if r.ready = ready; ready && r.served.Load() {
-			r.s.consuming()
-		}
+		r.ready = ready
 		r.s.isConsuming(ready)
 	}
 }

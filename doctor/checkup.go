@@ -207,7 +207,8 @@ func (c *Checkup) owned(ctx context.Context, name string, findings []inspect.Fin
 	return findings, err
 }
 
-// takesDeadLetters returns the finding about a queue that takes the dead letters of others.
+// takesDeadLetters returns the finding about a queue without a known dead-letter exchange that takes the dead letters
+// of others. takes is false for any other queue.
 func (c *Checkup) takesDeadLetters(ctx context.Context, name string, findings []inspect.Finding) (f inspect.Finding,
 	takes bool, err error) {
 	if !slices.ContainsFunc(findings, func(f inspect.Finding) bool { return slices.Contains(ownDeadLetters, f.Code) }) {

@@ -325,6 +325,8 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 			`declare the direct exchange "dead"`, `declare the quorum queue "dead.dlq"`,
 			`bind the queue "dead.dlq" to the exchange "dead" with the key "k"`,
 		}, ""},
+		"and the usual dead-letter queue is there": {changes(gone, there(sound), with(broker.ArgDeadLetterExchange, "dead")),
+			"fanout", []string{`declare the fanout exchange "dead"`, `bind the queue "q.dlq" to the exchange "dead"`}, ""},
 		"of a type that takes some keys alone": {changes(gone, with(broker.ArgDeadLetterExchange, "dead")),
 			"direct", nil, ""},
 		"the usual exchange is there as direct": {changes(without(broker.ArgDeadLetterExchange), exchange("q.dlx",

@@ -662,6 +662,29 @@ func TestARefusedProcessTakesNoPartitions(t *testing.T) {
 		s.publish(fmt.Sprintf("key-%d 1", i))
 	}
 	s.eventually("the messages of every partition", func() bool { return len(s.seen()) == 41 })
+
+	// One that had no partition at first ends when it gets one.
+	two := newShared(t, 2)
+	stop := two.consume(noChange)
+	two.consume(noChange)
+	ready, ended := make(chan bool, 9), make(chan error, 1)
+	two.eventually("both processes have their partition", func() bool {
+		d, err := two.store.Admin().Dealt(t.Context(), "/", two.queue)
+		return err == nil && len(d.Members) == 2 && len(d.Members[0].Partitions) == 1
+	})
+	idle := consumer.Consumer{Queue: two.queue, Partitions: two.n, Ordered: true, Counter: two.store,
+		Check:   consumer.Check{AllowDrop: true},
+		Handler: func(context.Context, amqp.Delivery) error { return nil }, Consuming: func(now bool) { ready <- now }}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	go func() { ended <- idle.Run(ctx, consumer.Dialer(u.String(), amqp.Config{})) }()
+	<-ready
+	stop()
+	if err := <-ended; err == nil || !strings.Contains(err.Error(), "ACCESS_REFUSED") {
+		t.Errorf("Run of a process without a partition ended with %v", err)
+	}
+	two.publish("a 1", "b 1", "c 1", "d 1", "e 1")
+	two.eventually("the messages of both partitions", func() bool { return len(two.seen()) == 5 })
 }
 
 // TestAJoinCancelsNoHandler: a partition that goes to another process goes when its handlers have ended, however short

@@ -12,7 +12,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
-
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -32,7 +31,6 @@ type Publisher struct {
 	closed  error         // by Close
 
 	trouble atomic.Pointer[string] // why no message is being sent; nil if messages are sent
-	saying  sync.Mutex             // one line after the other
 }
 
 // New returns a Publisher that connects with dial. The first Publish connects. nil opts means all defaults.

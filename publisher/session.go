@@ -35,6 +35,7 @@ type session struct {
 	mu        sync.Mutex
 	cutFor    error         // why this side closes the connection
 	unblocked chan struct{} // nil unless the broker blocks publishers
+	said      chan struct{} // closed when the last line is in the log; nil: there was none
 }
 
 // cause is why a session ended.
@@ -174,9 +175,13 @@ func (s *session) block(b amqp.Blocking) {
 // say logs without waiting for the log: the library's reader waits for the caller, and gives up a basic.return after
 // 5 s (1.16), so that the message would count as confirmed.
 func (s *session) say(level slog.Level, text string, args ...any) {
+	before, said := s.said, make(chan struct{})
+	s.said = said
 	go func() {
-		s.p.saying.Lock()
-		defer s.p.saying.Unlock()
+		defer close(said)
+		if before != nil {
+			<-before
+		}
 		s.p.opts.Logger.Log(context.Background(), level, text, args...)
 	}()
 }

@@ -72,7 +72,7 @@ func (c *examination) show(plan doctor.Plan) error {
 	case len(plan.Fixes) == 0:
 		fmt.Fprintf(&b, "queue %s needs no fix\n", term.Shown(plan.Queue))
 	case slices.ContainsFunc(plan.Fixes, func(x doctor.Fix) bool { return len(x.Steps) > 0 }):
-		fmt.Fprintf(&b, "queue %s is fixed by the steps above\n", term.Shown(plan.Queue))
+		fmt.Fprintf(&b, "queue %s: the steps above are for it too\n", term.Shown(plan.Queue))
 	default:
 		fmt.Fprintf(&b, "queue %s: --fix leaves what follows to you\n", term.Shown(plan.Queue))
 	}

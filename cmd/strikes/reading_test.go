@@ -64,8 +64,8 @@ func TestReadingKeepsDeadLetters(t *testing.T) {
 	}
 }
 
-// buryInto makes three dead letters, in order, in a quorum queue with a delivery limit. With lanes, two of them block a lane and
-// the other waits behind.
+// buryInto makes three dead letters, in order, in a quorum queue with a delivery limit. With lanes, two of them block a
+// lane and the other waits behind.
 func buryInto(t *testing.T, queue string, limit int64, lanes bool) {
 	t.Helper()
 	declare, consume := []string{"declare", queue}, []string{"consume", queue, "--max-retries", "0", "--exit-when-idle",

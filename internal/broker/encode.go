@@ -17,12 +17,12 @@ const (
 	frameOverhead = 8
 
 	// addedLater is room for headers that brokers and replays add, such as x-death and delivery counts. A message whose
-	// header frame does not fit any more cannot be delivered.
+	// headers outgrow the frame ends the connection of each consumer that receives it, and blocks its queue (4.3.6).
 	addedLater = 8 << 10
 )
 
-// HeaderRoom returns how many bytes properties and headers of a message may take on a connection whose frames have a
-// size; 0: any number.
+// HeaderRoom returns how many bytes properties and headers of a message may take, by the size of a connection's frames.
+// It returns 0 if there is no limit.
 func HeaderRoom(frameSize int) int {
 	if frameSize <= 0 {
 		return 0

@@ -150,7 +150,7 @@ func (g gatherer) explore(ctx context.Context, f *Facts) error {
 	exchange, _ := f.DeadLetterExchange()
 	for _, through := range []string{usual, exchange} {
 		queue := EndOf(through)
-		if _, looked := f.Known.Queues[queue]; looked || broker.CheckName(queue) != nil {
+		if _, looked := f.Known.Queues[queue]; looked || through == "" || broker.CheckName(queue) != nil {
 			continue
 		}
 		if err := g.lookUp(ctx, f, Node{Name: queue}); err != nil {

@@ -85,8 +85,8 @@ func (a *alarmed) follow(conn *amqp.Connection, notices <-chan amqp.Blocking, bl
 
 var errBlocked = errors.New("the broker blocks publishing: it is short of memory or disk space; free some")
 
-// Send returns nil once the broker has confirmed the copy. After errBlocked there is none, and none of a message that
-// cannot be sent; after other errors it may or may not exist.
+// Send returns nil once the broker has confirmed the copy. After errBlocked, or an error about the size, there is no
+// copy. After another error there may be one.
 func (c *Publisher) Send(ctx context.Context, delayQueue, queue string, copied amqp.Publishing) error {
 	if c.blocked.Load() {
 		return errBlocked
@@ -95,8 +95,9 @@ func (c *Publisher) Send(ctx context.Context, delayQueue, queue string, copied a
 	switch {
 	case err != nil:
 		return err
-	case c.room > 0 && size > c.room: // the broker would close the connection
-		return fmt.Errorf("its properties and headers take %d bytes; a frame of this connection has room for %d", size, c.room)
+	case c.room > 0 && size > c.room:
+		return fmt.Errorf("properties and headers take %d bytes; a frame of this connection has room for %d, because "+
+			"brokers add headers", size, c.room)
 	}
 	var ch *copyChannel
 	select {

@@ -218,7 +218,7 @@ func (b *Broker) NoQueue(ctx context.Context, queue string, err error) error {
 func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
 	of, _, err := f.Partitions(ctx, queue)
 	if err == nil && of != "" && of != queue {
-		err = cli.Misusef("queue %q is a partition of %q, which consumers count its messages under: name %[2]q", queue, of)
+		err = cli.Misusef("queue %q is a partition of %q, and its messages are counted under that name: name %[2]q", queue, of)
 	}
 	return err
 }
