@@ -7,7 +7,7 @@ import (
 	"github.com/strikesmq/strikes/consumer/internal/bound"
 )
 
-// drain waits until all deliveries are done. Once the session may last no longer, it waits for the DrainTimeout.
+// drain waits until all deliveries are done, for the DrainTimeout at most from when the channel of lasts is closed.
 func (s *session) drain(l *link) error {
 	done := make(chan struct{})
 	go func() { s.tasks.Wait(); close(done) }()
@@ -32,7 +32,7 @@ func (s *session) drain(l *link) error {
 	}
 }
 
-// atOnce is closed.
+// atOnce is a closed channel: the DrainTimeout begins immediately.
 var atOnce = func() <-chan struct{} {
 	closed := make(chan struct{})
 	close(closed)

@@ -23,7 +23,8 @@ type Filter struct {
 	Older time.Duration // died at least so long ago; if zero, at any time
 	Newer time.Duration // died at most so long ago; if zero, at any time
 
-	// Lane is a header and LaneValue its value as text, as that of consume --lane-header; if Lane is empty, any.
+	// Lane is the name of a header, and LaneValue its value as text, as consume --lane-header makes it. If Lane is empty,
+	// any message matches.
 	Lane, LaneValue string
 
 	match func(*Message) bool // nil: any

@@ -124,8 +124,8 @@ type laneRead struct {
 	source *source
 	notes  notes
 	at     time.Time  // when the last reading began
-	noted  replayNote // of one pass: a lane that was released may leave doubles, if its replay was cut off
-	doubt  bool       // a dead letter may be published and in the queue
+	noted  replayNote // of one pass: a released lane may leave possible duplicates, if its replay was cut off
+	doubt  bool       // a dead letter may be both published and in the dead-letter queue
 }
 
 // laneWork is the work on one lane.

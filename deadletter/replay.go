@@ -166,9 +166,9 @@ func (n *replayNote) set(ctx context.Context, begins bool) {
 	_ = n.q.Returns.NoteReplay(ctx, n.vhost, n.q.Name, begins)
 }
 
-// forget removes the note, whatever ended the replay, unless a message may be both published and in the dead-letter
-// queue: one that is undecided, one that was taken off just before the broker was killed, or one of an earlier replay
-// that was cut off, if this one did not take the whole queue.
+// forget removes the note of a replay, unless a message may be both published and in the dead-letter queue. That is
+// possible if a message is undecided or the connection was lost. It is also possible if an earlier replay was cut off
+// and this one did not take the whole queue.
 func (w *replaying) forget(ctx context.Context) {
 	whole := w.r.Filter.Everything() && w.result.Done == w.total && w.total != w.r.Max
 	if len(w.result.Undecided) == 0 && !w.source.s.isLost() && (w.noted.cut.IsZero() || whole) {

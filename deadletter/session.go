@@ -67,7 +67,7 @@ func (q *Queue) open(ctx context.Context, s *session) (*session, error) {
 	}
 }
 
-// connect is one attempt of open, which has begun at the given time.
+// connect connects once, and begins the session. begun is the time at which open began.
 func (q *Queue) connect(ctx context.Context, s *session, begun time.Time) error {
 	conn, err := broker.Connect(ctx, q.Dial)
 	if err != nil {
@@ -444,7 +444,7 @@ func (s *session) lock(ctx context.Context, begun time.Time) error {
 // errLocked is ErrBusy for a session whose connection ended with the refusal of the lock.
 var errLocked = fmt.Errorf("%w", ErrBusy)
 
-// refuseStray returns an error if the queue that was taken for the lock of another session is none.
+// refuseStray returns an error if the queue with the name of the lock is not a lock.
 func (q *Queue) refuseStray(ctx context.Context) error {
 	conn, err := broker.Connect(ctx, q.Dial)
 	if err != nil {

@@ -40,7 +40,7 @@ func DeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need
 	var found []inspect.Finding
 	for _, need.Queue = range broker.Partitions(need.Queue, n) {
 		switch plan, err := makePlan(ctx, conn, need, "", rules, nil); {
-		case errors.Is(err, broker.ErrNotFound): // the doctor says so
+		case errors.Is(err, broker.ErrNotFound): // the doctor reports it
 		case err != nil:
 			return nil, err
 		case slices.ContainsFunc(plan.findings(), inspect.Finding.Severe):

@@ -22,10 +22,10 @@ import (
 type Plan struct {
 	Queue string
 	Fixes []Fix  // of all findings, in their order
-	Named string // the queue, or the partitioned queue that it is of
+	Named string // Queue, or the partitioned queue if Queue is a partition
 
 	need    inspect.Need
-	earlier map[string]bool // the texts of steps that plans before this one have
+	earlier map[string]bool // the texts of the steps of earlier plans
 }
 
 // Fix has the steps for one finding.
@@ -266,9 +266,9 @@ func makePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kin
 	return patient{f, ends}.plan(inspect.Judge(rules, f, need), need, kind), nil
 }
 
-// Plans returns the plans that fix queues, in their order; of a partitioned queue one for each partition. A step that
-// several need is in the first of them. A queue that takes the dead letters of others is left as it is. kind is that of
-// MakePlan.
+// Plans returns one plan for each queue, in their order, and one for each partition of a partitioned queue. If several
+// plans need a step, only the first has it. A queue that takes the dead letters of others is left as it is. kind is as
+// for MakePlan.
 func (c *Checkup) Plans(ctx context.Context, kind string, queues []string) (all []Plan, err error) {
 	planned, ends := map[string]bool{}, map[string]string{}
 	for _, queue := range queues {

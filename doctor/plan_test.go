@@ -189,7 +189,8 @@ func TestRaisedLimitHasRoom(t *testing.T) {
 	f.PolicyName, f.Policy = "all", amqp.Table{"delivery-limit": int64(9)}
 	f.Policies.User = []broker.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: broker.Table(f.Policy)}}
 	need := inspect.Need{Queue: f.Name, MaxRetries: 1000}
-	found := patient{f, map[string]string{}}.plan(inspect.Judge([]inspect.Rule{inspect.DeliveryLimitRule}, f, need), need, "").findings()
+	judged := inspect.Judge([]inspect.Rule{inspect.DeliveryLimitRule}, f, need)
+	found := patient{f, map[string]string{}}.plan(judged, need, "").findings()
 	if len(found) != 1 || len(found[0].Commands) != 1 || !strings.Contains(found[0].Commands[0],
 		`"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
 		t.Errorf("got %+v", found)

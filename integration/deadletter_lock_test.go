@@ -15,9 +15,9 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// TestLockOfANameThatIsNotASCII: a session that meets another one waits for it, and then is busy. The broker's refusal
-// of the lock may be too long for its frame, and one that is not ASCII ends the connection with 541 (4.x), as a message
-// that cannot be converted does.
+// TestLockOfANameThatIsNotASCII: a session that meets another one waits for it, and then returns ErrBusy. The broker's
+// refusal of the lock may be longer than 255 bytes. If it is not ASCII, the broker closes the connection with 541
+// (4.x), as it does for a message that it cannot convert.
 func TestLockOfANameThatIsNotASCII(t *testing.T) {
 	t.Parallel()
 	vhost := uniqueName(t, "société")

@@ -138,8 +138,8 @@ func TestFixWhereTheExchangeIsBound(t *testing.T) {
 	}
 }
 
-// TestFixOfADeadLetterQueue: the examination says that a dead-letter queue needs no dead-letter exchange, so a fix gives
-// it none.
+// TestFixOfADeadLetterQueue: the examination says that a dead-letter queue needs no dead-letter exchange, so a fix
+// gives it none.
 func TestFixOfADeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	b := newTopo(t)

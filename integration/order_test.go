@@ -192,7 +192,8 @@ type observer func(consumer.Event)
 func (o observer) Observe(_ context.Context, e consumer.Event) { o(e) }
 
 // observe takes note of dead letters. With Requeue the next message can be here before that is told, so there the last
-// failure counts. So it can if the connection was cut after the nack: then another consumer was not too early.
+// failure counts. It can also be here first if the connection was cut after the nack. Then it was not too early at
+// another consumer.
 func (o *ordered) observe(e consumer.Event, link *cuttable) {
 	if e.Outcome != consumer.OutcomeDeadLetter {
 		return

@@ -653,7 +653,8 @@ func TestARefusedProcessTakesNoPartitions(t *testing.T) {
 			Check:   consumer.Check{AllowDrop: true},
 			Handler: func(context.Context, amqp.Delivery) error { return nil }}
 		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-		if err := c.Run(ctx, consumer.Dialer(at.String(), amqp.Config{})); err == nil || !strings.Contains(err.Error(), name) {
+		err := c.Run(ctx, consumer.Dialer(at.String(), amqp.Config{}))
+		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("Run ended with %v, want an error with %s", err, name)
 		}
 		stop()

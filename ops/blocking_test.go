@@ -48,13 +48,13 @@ func TestAnEmptyQueueBlocksNothing(t *testing.T) {
 	}
 }
 
-// TestAnOperatorsPauseIsNoHold: a message holds its queue only if the queue is paused for it.
-func TestAnOperatorsPauseIsNoHold(t *testing.T) {
+// TestAnOperatorsPauseNamesNoMessage: a queue waits for a message only if it is paused for that message.
+func TestAnOperatorsPauseNamesNoMessage(t *testing.T) {
 	r := counter.Record{State: counter.StateLive, Failures: 2, Limit: 2, FirstTime: noon, LastTime: noon}
 	r.ID = "m"
 	s := Status{Time: noon, Ready: 1, Paused: &counter.Note{By: "ann", Why: "maintenance"}}
 	s.judge(facts{now: noon, records: map[counter.Message]counter.Record{r.Message: r}})
 	if m := s.Blocking[0]; m.Holds {
-		t.Errorf("it is said to hold the queue: %q", m.Doing(noon))
+		t.Errorf("the queue is said to wait for it: %q", m.Doing(noon))
 	}
 }

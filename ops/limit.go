@@ -103,7 +103,7 @@ func planLimit(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	then := o // the limits that are in force
+	then := o // the limits that will be in force: this change, and those that it leaves
 	if before != nil && (before.MaxRetries != nil && o.MaxRetries == nil || before.MaxAge != nil && o.MaxAge == nil) {
 		o.Note.Why = joined(before.Note.Why, a.Note.Why)
 		then.MaxRetries, then.MaxAge = cmp.Or(o.MaxRetries, before.MaxRetries), cmp.Or(o.MaxAge, before.MaxAge)
@@ -169,7 +169,7 @@ func (q *Queue) planOwn(ctx context.Context, id string, attempts int, why counte
 	return &l, nil
 }
 
-// planned counts the messages that the limit dead-letters at their next step.
+// planned counts the messages that then, the limits after the change, dead-letters at their next step.
 func (q *Queue) planned(ctx context.Context, l Limit, then *counter.Override) (Plan, error) {
 	l.Done = new(bool)
 	for r, err := range q.Store.Live(ctx, q.VHost, q.Name) {

@@ -80,7 +80,8 @@ type Record struct {
 	Wait  time.Duration `json:"-"` // until Due
 }
 
-// Judge returns Of for records of the queue that were read just now: by its override, and the clock of the store.
+// Judge returns a function that judges records as Of does, with the queue's override and the present time of the store.
+// Use it at once, because it keeps both.
 func (q *Queue) Judge(ctx context.Context) (func(counter.Record) Record, error) {
 	override, err := q.Override(ctx)
 	if err != nil {

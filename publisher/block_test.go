@@ -9,7 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// stalled is a log whose output takes until it is closed, as a pipe's does whose reader has stopped.
+// stalled is a log handler that blocks until goOn is closed, like a pipe whose reader has stopped.
 type stalled struct {
 	slog.Handler
 	goOn chan struct{}

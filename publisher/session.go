@@ -172,8 +172,8 @@ func (s *session) block(b amqp.Blocking) {
 	}
 }
 
-// say logs without waiting for the log: the library's reader waits for the caller, and gives up a basic.return after
-// 5 s (1.16), so that the message would count as confirmed.
+// say logs without waiting for the log, because the library's reader waits for the caller. amqp091-go v1.16.0 drops
+// a basic.return after 5 s, and then the message would count as confirmed.
 func (s *session) say(level slog.Level, text string, args ...any) {
 	before, said := s.said, make(chan struct{})
 	s.said = said

@@ -113,13 +113,13 @@ func refuseLeft(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		case n == 0 || n == s.Partitions:
 			return nil
 		default:
-			return fmt.Errorf("%w: its exchanges were deleted, and %d of its partitions are left: declare it with the former "+
-				"number first, or drain and delete them", ErrRefused, n)
+			return fmt.Errorf("%w: the exchanges of the queue were deleted, and %d partitions are left: declare the queue with "+
+				"its former number of partitions, or drain and delete the partitions", ErrRefused, n)
 		}
 	}
 }
 
-// findPartition is broker.FindQueue of a partition. A queue with other arguments is none: a user gave it such a name.
+// findPartition looks for partition i. It reports No for a queue with other arguments, because that is a user's.
 func findPartition(ctx context.Context, conn *amqp.Connection, s Spec, i int) (found broker.Answer, q amqp.Queue,
 	err error) {
 	name := broker.Partition(s.Queue, i)
@@ -132,7 +132,7 @@ func findPartition(ctx context.Context, conn *amqp.Connection, s Spec, i int) (f
 	return found, q, err
 }
 
-// refuseForeign returns an error if a queue has the name of one of n partitions and other arguments, before anything is
+// refuseForeign returns an error if one of the n partitions exists with other arguments. Call it before anything is
 // declared or deleted.
 func refuseForeign(ctx context.Context, conn *amqp.Connection, s Spec, n int) error {
 	for _, name := range broker.Partitions(s.Queue, n) {

@@ -74,7 +74,7 @@ func (c *examination) show(plan doctor.Plan) error {
 	case slices.ContainsFunc(plan.Fixes, func(x doctor.Fix) bool { return len(x.Steps) > 0 }):
 		fmt.Fprintf(&b, "queue %s: the steps above are for it too\n", term.Shown(plan.Queue))
 	default:
-		fmt.Fprintf(&b, "queue %s: --fix leaves what follows to you\n", term.Shown(plan.Queue))
+		fmt.Fprintf(&b, "queue %s: --fix leaves these findings to you\n", term.Shown(plan.Queue))
 	}
 	for i, s := range steps {
 		fmt.Fprintf(&b, "  %d. %s\n", i+1, term.Printable(s.String(), ""))

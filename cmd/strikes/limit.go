@@ -169,7 +169,8 @@ func (a *app) limitClearCommand() *cobra.Command {
 	return cmd
 }
 
-// checkRetries refuses a number of retries before which the broker would dead-letter the message by itself.
+// checkRetries refuses a number of retries before which the broker would dead-letter the message by itself. It refuses
+// the name of a partition, also with --unchecked.
 func (c *limit) checkRetries(ctx context.Context, queue string) error {
 	if c.unchecked {
 		if err := c.RefuseMissing(ctx, queue); !errors.Is(err, broker.ErrNotFound) {

@@ -210,14 +210,14 @@ func (p *publishing) all(ctx context.Context, r reader, files []string) error {
 	}
 }
 
-// batch publishes entries in order, up to one without a destination. Once ctx is done, the sent messages have a little
-// time left to be confirmed.
+// batch publishes entries in order. It stops before the first one that has no destination, and returns its error.
+// Once ctx is done, the sent messages have a little time left to be confirmed.
 func (p *publishing) batch(ctx context.Context, entries []entry) error {
 	p.used = true
 	var msgs []publisher.Message
 	var refused error
 	keyed := func(e entry) bool { return e.key != "" }
-	if p.exchange == "" && !p.partitioned && slices.ContainsFunc(entries, keyed) { // all of them need a key, or none
+	if p.exchange == "" && !p.partitioned && slices.ContainsFunc(entries, keyed) { // with partitions each needs a key
 		n, err := p.partitions()
 		p.partitioned = err == nil && n > 0
 	}

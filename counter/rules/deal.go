@@ -80,8 +80,8 @@ func (d *Deal) Deal(r DealRead, now time.Time) (mine []int, changed, ok bool) {
 	return mine, changed, true
 }
 
-// setBack brings the times of a store whose clock was set back to its present, and reports whether there was one.
-// Without a save, no member would expire before the clock has caught up.
+// setBack moves times that are ahead of the store's clock back to now, and reports whether it moved any. The deal must
+// be saved then. Otherwise no member expires until the clock has caught up.
 func (d *Deal) setBack(now time.Time) (moved bool) {
 	earliest := func(t *time.Time, most time.Time) {
 		if t.After(most) {

@@ -30,8 +30,8 @@ func HeaderRoom(frameSize int) int {
 	return frameSize - frameOverhead - min(addedLater, frameSize/4)
 }
 
-// HeaderSize returns how many bytes properties and headers of a message take, or why the message cannot be sent: it
-// would close the channel, or the connection, because amqp091-go closes that when it fails to encode a frame.
+// HeaderSize returns the size of a message's properties and headers in bytes. It returns an error if sending the
+// message would close the channel or the connection: amqp091-go closes that when it fails to encode a frame.
 func HeaderSize(exchange, key string, msg *amqp.Publishing) (bytes int, err error) {
 	shorts := [...]struct{ name, value string }{
 		{"exchange", exchange}, {"routing key", key}, // both are in another frame

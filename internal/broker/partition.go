@@ -106,7 +106,8 @@ func FindPartitions(ctx context.Context, conn *amqp.Connection, name string) (of
 
 // PartitionsOf returns the number of partitions of a queue; 0 if it has none. It reads the number from the exchange
 // that chooses among them, because a partition may be missing. If no exchange chooses, as after a change that was cut
-// off, it counts the queues behind the exchange with the queue's name. Without that they are queues of a user.
+// off, it counts the queues behind the exchange with the queue's name. Without that exchange they are queues of a user,
+// and it returns 0.
 func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n int, err error) {
 	err = OnChannel(ctx, conn, func(ch *amqp.Channel) error {
 		for ; n < MostPartitions; n++ {

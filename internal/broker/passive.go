@@ -83,9 +83,9 @@ func UnlessRefused(err error) error {
 	return err
 }
 
-// CutRefusal reports whether err is the 541 with which the broker closes the connection, instead of a refusal that is
-// longer than a reply can be and not all ASCII because of the names in it (4.0.5, 4.3.6). Ask only about a request that
-// has no other reason for a 541.
+// CutRefusal reports whether err is a 541 that stands for a refusal. The broker closes the connection with 541 if a
+// refusal is over 255 bytes and the names in it are not ASCII (4.0.5, 4.3.6). Use it only for a request that has no
+// other reason for a 541.
 func CutRefusal(err error, names string) bool {
 	var closed *amqp.Error
 	return errors.As(err, &closed) && Unconverted(closed) && !ascii(names)

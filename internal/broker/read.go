@@ -88,7 +88,7 @@ func redeclare(ctx context.Context, conn *amqp.Connection, r reading) (*amqp.Err
 		return nil, err
 	case isRefusal(reply.Code):
 		return reply, nil
-	case Unconverted(reply): // a dead-letter exchange that is not ASCII may have cut it
+	case Unconverted(reply): // the answer names the dead-letter exchange, which may make it too long
 		return nil, unreadableError{Reason: "the broker closed the connection with 541, as it does if its answer is too " +
 			"long and not ASCII"}
 	}

@@ -37,7 +37,7 @@ SELECT ctid FROM strikes_inbox WHERE queue = $1::bytea AND done < now() - $2::te
 	passing: []string{
 		"08",                               // connection
 		"40",                               // serialization failure, deadlock
-		"53000", "53100", "53200", "53300", // out of disk, memory or connections; 53400 is of a statement
+		"53000", "53100", "53200", "53300", // out of disk, memory, connections; 53400 is counted
 		"55P03", // lock_timeout
 		"57P",   // the server or an administrator ends the connection
 		"58",    // system error

@@ -41,7 +41,7 @@ func (n Need) API() (*broker.API, error) {
 // Facts are the known facts about a queue. The rules judge only these.
 type Facts struct {
 	broker.Description
-	Of      string      // the partitioned queue that it is a partition of, looked for closely; empty: of none
+	Of      string      // the partitioned queue, if this is a partition of one; read only if Need.Closely
 	Product string      // "RabbitMQ"
 	API     *broker.API // nil if none was given, or it did not describe the queue
 

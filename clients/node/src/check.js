@@ -176,7 +176,7 @@ const AROUND = Buffer.byteLength(
 )
 
 /**
- * Whether the refusals of a queue that strikes declared are not cut in a name that is not ASCII.
+ * Whether the broker can send its refusals for this queue: the names are ASCII, or the text fits in 255 bytes.
  * @param {string} vhost
  * @param {string} queue
  */

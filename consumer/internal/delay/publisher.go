@@ -96,8 +96,8 @@ func (c *Publisher) Send(ctx context.Context, delayQueue, queue string, copied a
 	case err != nil:
 		return err
 	case c.room > 0 && size > c.room:
-		return fmt.Errorf("properties and headers take %d bytes; a frame of this connection has room for %d, because "+
-			"brokers add headers", size, c.room)
+		return fmt.Errorf("properties and headers take %d bytes, and a frame of this connection has room for %d beside the "+
+			"headers that brokers add; raise frame_max, or send smaller headers", size, c.room)
 	}
 	var ch *copyChannel
 	select {

@@ -41,7 +41,8 @@ func TestBlockedBrokerGetsNoCopies(t *testing.T) {
 	<-ended
 }
 
-// TestCopiesFitInAFrame: the broker closes the connection of a frame that is too long. Such a message is held instead.
+// TestCopiesFitInAFrame: the broker closes the connection of a frame that is too long. Such a message waits unacked
+// instead.
 func TestCopiesFitInAFrame(t *testing.T) {
 	c := &Publisher{room: 1000, idle: make(chan *copyChannel, 1), blocked: new(atomic.Bool)}
 	c.idle <- nil // without a connection

@@ -60,7 +60,7 @@ def refuse_partitions(queue: str, exists: bool) -> Generator[tuple[str, str], bo
 
 
 def expressible(vhost: str, queue: str) -> bool:
-    """Whether the refusals of a queue that strikes declared are not cut in a name that is not ASCII."""
+    """Whether the broker can send its refusals for this queue: the names are ASCII, or the text fits in 255 bytes."""
     names = vhost + queue + queue
     return names.isascii() or _AROUND + len(names.encode("utf-8", "surrogateescape")) <= MOST_BYTES
 

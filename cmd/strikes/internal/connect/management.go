@@ -212,19 +212,19 @@ func (b *Broker) NoQueue(ctx context.Context, queue string, err error) error {
 		queue, b.VHost, like, shell.Operands(queue))})
 }
 
-// RefuseMissing refuses a queue that the broker does not have, as NoQueue does, and a partition: its messages are
-// counted under the name of the queue that it is of. It asks for three seconds at most, and refuses nothing if the
-// broker does not answer: the records of a queue are in the store.
+// RefuseMissing refuses a queue that the broker does not have, as NoQueue does. It also refuses a partition, because
+// messages are counted under the name of the partitioned queue. It asks for three seconds at most, and refuses nothing
+// if the broker does not answer: the records of a queue are in the store.
 func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
 	of, _, err := f.Partitions(ctx, queue)
 	if err == nil && of != "" && of != queue {
-		err = cli.Misusef("queue %q is a partition of %q, and its messages are counted under that name: name %[2]q", queue, of)
+		err = cli.Misusef("queue %q is a partition of %q, which has its counts: run the command with %[2]q", queue, of)
 	}
 	return err
 }
 
-// Partitions returns the same as broker.FindPartitions, and refuses a queue that does not exist, as NoQueue does. Without
-// an answer of the broker within three seconds, of is empty.
+// Partitions returns the same as broker.FindPartitions, and refuses a queue that does not exist, as NoQueue does.
+// Without an answer of the broker within three seconds, of is empty.
 func (f *Flags) Partitions(ctx context.Context, queue string) (of string, n int, err error) {
 	b, err := f.Broker()
 	if err != nil {

@@ -129,7 +129,7 @@ func valueOf(v any) (any, error) {
 			return n, nil
 		}
 		if !strings.ContainsAny(v.String(), ".eE") {
-			return nil, fmt.Errorf("the whole number %.40s is beyond the 64 bits of a header", v)
+			return nil, fmt.Errorf("the whole number %.40s does not fit a header: want -2^63 to 2^63-1; send it as a string", v)
 		}
 		f, _ := v.Float64() // beyond a float's range it is infinite, which the publisher refuses
 		return f, nil

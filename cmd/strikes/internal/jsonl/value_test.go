@@ -72,7 +72,7 @@ func TestValueOfRefuses(t *testing.T) {
 		`{"a":{"$amqp":"int8"}}`:                              refused,
 		`{"$amqp":["int32",7]}`:                               `"headers" is one value`,
 		`{"a":{"b":{"$amqp":["string","/w="]}}}`:              refused,
-		`{"a":18446744073709551615}`:                          "the whole number 18446744073709551615 is beyond the 64 bits",
+		`{"a":18446744073709551615}`:                          "the whole number 18446744073709551615 does not fit a header",
 		`{}, "id":"x", "base64":{"id":"eA=="}`:                `"base64" has "id"`,
 		`{}, "base64":{"body":"eA=="}`:                        `"base64" has "body"`,
 	} {
