@@ -149,5 +149,23 @@ func DidYouMean(ctx context.Context, conn *amqp.Connection, need inspect.Need, q
 	for _, q := range all {
 		names = append(names, q.Name)
 	}
-	return printable.DidYouMean(queue, names, "")
+	return printable.DidYouMean(queue, foldPartitions(names), "")
+}
+
+// foldPartitions replaces the names that look like those of partitions by that of their queue.
+func foldPartitions(names []string) (out []string) {
+	there := map[string]bool{}
+	for _, name := range names {
+		there[name] = true
+	}
+	for _, name := range names {
+		of := name[:max(strings.LastIndexByte(name, '.'), 0)]
+		switch {
+		case of == "" || !broker.IsPartition(name, of) || there[of] || !there[broker.Partition(of, 1)]:
+			out = append(out, name)
+		case !slices.Contains(out, of):
+			out = append(out, of)
+		}
+	}
+	return out
 }

@@ -28,6 +28,13 @@ type Plan struct {
 	earlier map[string]bool // the texts of the steps of earlier plans
 }
 
+// Shares reports whether a plan before this one has some of its steps.
+func (p Plan) Shares() bool {
+	return slices.ContainsFunc(p.Fixes, func(x Fix) bool {
+		return slices.ContainsFunc(x.Steps, func(s Step) bool { return p.earlier[s.text] })
+	})
+}
+
 // Fix has the steps for one finding.
 type Fix struct {
 	Finding inspect.Finding

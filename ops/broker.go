@@ -41,7 +41,12 @@ func (c *question) askBroker(ctx context.Context, s *Status) error {
 	if err != nil {
 		return c.lost(err)
 	}
-	if !found {
+	switch of, _, err := broker.PartitionedBy(ctx, c.conn, c.Queue); {
+	case err != nil:
+		return c.lost(err)
+	case of != "":
+		return fmt.Errorf("queue %q %w of %q, which has its counts: ask for %[3]q", c.Queue, ErrPartition, of)
+	case !found:
 		if err := c.askPartitions(ctx, s); err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package ops
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -29,6 +30,9 @@ type Partition struct {
 	BlockedLanes int       `json:"blocked_lanes,omitempty"`
 	BlockedSince time.Time `json:"blocked_since,omitzero"` // the lane that is blocked for longest
 }
+
+// ErrPartition is wrapped by Collect for a queue that is a partition of another one.
+var ErrPartition = errors.New("is a partition")
 
 // askPartitions asks for the partitions of a queue that does not exist itself.
 func (c *question) askPartitions(ctx context.Context, s *Status) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
@@ -71,13 +70,16 @@ func (c *examination) show(plan doctor.Plan) error {
 		fmt.Fprintf(&b, "to fix queue %s:\n", term.Shown(plan.Queue))
 	case len(plan.Fixes) == 0:
 		fmt.Fprintf(&b, "queue %s needs no fix\n", term.Shown(plan.Queue))
-	case slices.ContainsFunc(plan.Fixes, func(x doctor.Fix) bool { return len(x.Steps) > 0 }):
+	case plan.Shares():
 		fmt.Fprintf(&b, "queue %s: the steps above are for it too\n", term.Shown(plan.Queue))
 	default:
 		fmt.Fprintf(&b, "queue %s: --fix leaves these findings to you\n", term.Shown(plan.Queue))
 	}
 	for i, s := range steps {
 		fmt.Fprintf(&b, "  %d. %s\n", i+1, term.Printable(s.String(), ""))
+	}
+	if len(steps) > 0 && plan.Shares() {
+		fmt.Fprintln(&b, "  and the steps above that it shares")
 	}
 	for _, x := range plan.Fixes {
 		if len(x.Steps) == 0 {

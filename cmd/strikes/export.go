@@ -15,6 +15,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -78,16 +79,24 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 	fmt.Fprintf(a.Err, "strikes: serving http://%s/metrics\n", listener.Addr())
 	var checking sync.WaitGroup
 	defer checking.Wait()
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	checking.Go(func() {
-		for _, queue := range o.queues { // one that is missing may be declared later
-			if err := o.RefuseMissing(ctx, queue); err != nil && ctx.Err() == nil {
+		for _, queue := range o.queues {
+			switch err := o.RefuseMissing(ctx, queue); {
+			case err == nil, ctx.Err() != nil:
+			case errors.Is(err, broker.ErrNotFound): // it may be declared later
 				fmt.Fprintf(a.Err, "strikes: warning: %s\n", term.Printable(err.Error(), ""))
+			default:
+				stop(err)
 			}
 		}
 	})
-	return serve(ctx, listener, brief(mux))
+	err = serve(ctx, listener, brief(mux))
+	if refused := context.Cause(ctx); !errors.Is(refused, context.Canceled) {
+		err = errors.Join(refused, err)
+	}
+	return err
 }
 
 // patience is how long a scrape waits for broker and store: Prometheus gives up after 10 s by default.

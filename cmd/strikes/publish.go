@@ -114,6 +114,10 @@ func (o *publish) run(ctx context.Context, key string, files []string) error {
 	if err != nil {
 		return err
 	}
+	if of, _, err := broker.PartitionedBy(ctx, conn, key); o.exchange == "" && err == nil && of != "" {
+		connect.Close(conn)
+		return cli.Misusef("queue %s is a partition: publish to %s, with a routing key", term.Shown(key), term.Shown(of))
+	}
 	pub, err := publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: o.timeout,
 		Logger: cli.NewLogger(o.Err, false)}) //nolint:contextcheck // Close ends it
 	if err != nil {

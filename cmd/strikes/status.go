@@ -112,8 +112,11 @@ func (o *status) run(ctx context.Context, queue string) error {
 		return o.all(ctx, c)
 	}
 	s, err := c.Collect(ctx, ops.Question{Queue: queue, DeadLetterQueue: o.deadLetterQueue, Most: o.limit})
-	if errors.As(err, new(*ops.LostError)) {
+	switch {
+	case errors.As(err, new(*ops.LostError)):
 		err = b.Explain(err)
+	case errors.Is(err, ops.ErrPartition):
+		err = cli.Misuse(err)
 	}
 	if err != nil {
 		return ambiguous(b.NoQueue(ctx, queue, err))

@@ -400,7 +400,7 @@ var catalogue = map[string]text{
 			"partitions; if you want to remove the queue instead, delete its exchanges too",
 	},
 	"partition-count": {
-		Error, "{n} partitions are expected, and {partition} exists too",
+		Error, "{n} partitions are expected, and the queue has {have}",
 		"messages of the other partitions wait without a consumer",
 		"give all consumers the number of partitions that the queue was declared with",
 	},

@@ -119,7 +119,11 @@ func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n in
 		switch {
 		case exists == broker.Yes: // a queue beyond the partitions is another one, or left of more of them
 		case more == broker.Yes && name == chooser:
-			out = append(out, Say("partition-count", Vars{"n": n, "partition": quoted(next)}))
+			have, err := broker.PartitionsOf(ctx, conn, need.Queue)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, Say("partition-count", Vars{"n": n, "have": have}))
 		case more != broker.Yes && exists == broker.No: // with more partitions, it has another name
 			out = append(out, Say("partition-exchange-missing", Vars{"exchange": quoted(name), "queue": need.Queue, "n": n}))
 		}

@@ -40,6 +40,9 @@ func validPort(port string) bool {
 
 // RedactURL returns a URL without its password and parameters, or a fixed text for an invalid one.
 func RedactURL(raw string) string {
+	if raw == "" {
+		return "(none)"
+	}
 	u, _, err := ParseURL(raw)
 	if err != nil {
 		return "(a URL that is not shown)"

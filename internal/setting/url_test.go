@@ -26,7 +26,7 @@ func TestRedactURL(t *testing.T) {
 		{"redis://host/?a=%zz", not},
 		{"guest:secret@host", not},
 		{"secret", not},
-		{"", not},
+		{"", "(none)"},
 		{"amqp://guest:\x01@host", not},
 	}
 	for _, tt := range tests {
