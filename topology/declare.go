@@ -48,10 +48,7 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		return declare(ctx, conn, steps(s))
 	}
 	return alone(ctx, conn, s.Queue, func() error {
-		hash, err := "", refuseForeign(ctx, conn, s, s.Partitions)
-		if err == nil {
-			hash, err = hashFor(ctx, conn, s)
-		}
+		hash, err := hashFor(ctx, conn, s)
 		if err != nil {
 			return fmt.Errorf("topology: declare %d partitions of queue %q: %w", s.Partitions, s.Queue, err)
 		}

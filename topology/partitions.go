@@ -35,8 +35,8 @@ func partitionSteps(s Spec, hash string) []step {
 }
 
 // hashFor returns the type of the exchange that chooses the partition. It is an error if a queue named Queue exists, an
-// exchange of that name with another type, or another number of partitions. An exchange that exists keeps its type
-// through an upgrade of the broker, because the hashes differ.
+// exchange of that name with another type, another number of partitions, or a queue of a user in the place of one. An
+// exchange that exists keeps its type through an upgrade of the broker, because the hashes differ.
 func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error) {
 	plain, q, err := broker.FindQueue(ctx, conn, s.Queue)
 	if err == nil && plain == broker.Yes {
@@ -51,13 +51,17 @@ func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error)
 	if err := broker.UnlessRefused(err); err != nil {
 		return "", err
 	}
-	if kind, err := chooserKind(ctx, conn, s.Queue, s.Partitions); kind != "" || err != nil {
-		return kind, err
+	kind, err := chooserKind(ctx, conn, s.Queue, s.Partitions)
+	if kind == "" && err == nil {
+		err = refuseLeft(ctx, conn, s)
 	}
-	if err := refuseLeft(ctx, conn, s); err != nil {
-		return "", err
+	if err == nil {
+		err = refuseForeign(ctx, conn, s, s.Partitions)
 	}
-	return hashKinds(conn)[0], forgetChoosers(ctx, conn, s)
+	if kind == "" && err == nil {
+		kind, err = hashKinds(conn)[0], forgetChoosers(ctx, conn, s)
+	}
+	return kind, err
 }
 
 // hashKinds returns the types that an exchange which chooses the partition may have. A new one gets the first.
