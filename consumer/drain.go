@@ -12,13 +12,19 @@ func (s *session) drain(l *link) error {
 	done := make(chan struct{})
 	go func() { s.tasks.Wait(); close(done) }()
 	ends, patience := s.lasts(), (<-chan time.Time)(nil)
+	begin := func() {
+		s.Logger.Info("draining: handlers that run may finish", "queue", s.Queue, "within", max(s.DrainTimeout, 0))
+		ends, patience = nil, time.After(max(s.DrainTimeout, 0))
+	}
+	if ends == atOnce {
+		begin()
+	}
 	for {
 		select {
 		case <-done:
 			return nil
 		case <-ends:
-			s.Logger.Info("draining: handlers that run may finish", "queue", s.Queue, "within", max(s.DrainTimeout, 0))
-			ends, patience = nil, time.After(max(s.DrainTimeout, 0))
+			begin()
 		case <-patience:
 			s.Logger.Warn("handlers are cancelled: they did not end within the drain timeout", "queue", s.Queue)
 			return nil

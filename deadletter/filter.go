@@ -54,7 +54,7 @@ func (f Filter) early(m *Message, now time.Time) bool {
 		return false
 	case f.Lane != "":
 		v, ok := m.Publishing.Headers[f.Lane]
-		if !ok || broker.Text(v) != f.LaneValue {
+		if !ok || broker.HeaderText(v) != f.LaneValue {
 			return false
 		}
 	}

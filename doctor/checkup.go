@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -255,6 +256,45 @@ func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
 		return nil, nil
 	}
 	return []string{owner}, nil
+}
+
+// Plans returns one plan for each queue, in their order, and one for each partition of a partitioned queue. If several
+// plans need a step, only the first has it. A queue that takes the dead letters of others is left as it is. kind is as
+// for MakePlan.
+func (c *Checkup) Plans(ctx context.Context, kind string, queues []string) (all []Plan, err error) {
+	planned, ends := map[string]bool{}, map[string]string{}
+	for _, queue := range queues {
+		names := []string{queue}
+		if found, _, _ := broker.FindQueue(ctx, c.Conn, queue); found == broker.No {
+			if n, _ := broker.PartitionsOf(ctx, c.Conn, queue); n > 0 {
+				names = broker.Partitions(queue, n)
+			}
+		}
+		for _, name := range names {
+			need := c.need(name)
+			need.Ordered = need.Ordered || name != queue
+			plan, err := makePlan(ctx, c.Conn, need, kind, inspect.RulesFor(name), ends)
+			switch {
+			case errors.Is(err, broker.ErrNotFound) && name != queue:
+				plan = Plan{Queue: name, Named: queue, Fixes: []Fix{{Finding: inspect.MissingPartition(name)}}}
+			case err != nil:
+				return nil, err
+			}
+			f, takes, err := c.takesDeadLetters(ctx, name, plan.findings())
+			if err != nil {
+				return nil, err
+			}
+			if takes {
+				plan.Fixes = []Fix{{Finding: f}}
+			}
+			plan.earlier = maps.Clone(planned)
+			for _, s := range plan.Steps() {
+				planned[s.text] = true
+			}
+			all = append(all, plan)
+		}
+	}
+	return all, nil
 }
 
 const (

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -273,43 +272,6 @@ func makePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kin
 	return patient{f, ends}.plan(inspect.Judge(rules, f, need), need, kind), nil
 }
 
-// Plans returns one plan for each queue, in their order, and one for each partition of a partitioned queue. If several
-// plans need a step, only the first has it. A queue that takes the dead letters of others is left as it is. kind is as
-// for MakePlan.
-func (c *Checkup) Plans(ctx context.Context, kind string, queues []string) (all []Plan, err error) {
-	planned, ends := map[string]bool{}, map[string]string{}
-	for _, queue := range queues {
-		names := []string{queue}
-		if found, _, _ := broker.FindQueue(ctx, c.Conn, queue); found == broker.No {
-			if n, _ := broker.PartitionsOf(ctx, c.Conn, queue); n > 0 {
-				names = broker.Partitions(queue, n)
-			}
-		}
-		for _, name := range names {
-			need := c.need(name)
-			need.Ordered = need.Ordered || name != queue
-			plan, err := makePlan(ctx, c.Conn, need, kind, inspect.RulesFor(name), ends)
-			switch {
-			case errors.Is(err, broker.ErrNotFound) && name != queue:
-				plan = Plan{Queue: name, Named: queue, Fixes: []Fix{{Finding: inspect.MissingPartition(name)}}}
-			case err != nil:
-				return nil, err
-			}
-			if ends, takes, err := c.takesDeadLetters(ctx, name, plan.findings()); err != nil {
-				return nil, err
-			} else if takes {
-				plan.Fixes = []Fix{{Finding: ends}}
-			}
-			plan.earlier = maps.Clone(planned)
-			for _, s := range plan.Steps() {
-				planned[s.text] = true
-			}
-			all = append(all, plan)
-		}
-	}
-	return all, nil
-}
-
 // Do takes the Steps in turn, tells each, and then examines the queue: left has the findings that the steps were for
 // and that are still there. It ends at the first step that fails, and may be repeated.
 func (p Plan) Do(ctx context.Context, conn *amqp.Connection, tell func(Step)) (left []inspect.Finding, err error) {
@@ -343,74 +305,6 @@ func (p Plan) promised(f inspect.Finding) bool {
 	return slices.ContainsFunc(p.Fixes, func(x Fix) bool {
 		return len(x.Steps) > 0 && x.Finding.Code == f.Code && x.Finding.About == f.About
 	})
-}
-
-// Step is one change of the broker. It is safe to repeat.
-type Step struct {
-	text    string
-	declare func(*amqp.Channel) error // nil: only the management API can
-	api     *broker.API               // nil: it is not known
-	request broker.Request
-}
-
-// String describes the step, such as `declare the quorum queue "orders.dlq"`.
-func (s Step) String() string { return s.text }
-
-// Curl is the step as a line for a shell; empty if the management API is not known.
-func (s Step) Curl() string { return s.api.Curl(s.request) }
-
-// Do takes the step: over AMQP, or through the management API if AMQP cannot.
-func (s Step) Do(ctx context.Context, conn *amqp.Connection) error {
-	var err error
-	if s.declare != nil {
-		err = broker.OnChannel(ctx, conn, s.declare)
-	} else {
-		err = s.api.Send(ctx, s.request)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", s.text, err)
-	}
-	return nil
-}
-
-// step returns a step of the plan for p.
-func (p patient) step(declare func(*amqp.Channel) error, r broker.Request, format string, args ...any) Step {
-	return Step{fmt.Sprintf(format, args...), declare, p.API, r}
-}
-
-func (p patient) declareExchange(name, kind string) Step {
-	return p.step(func(ch *amqp.Channel) error { return ch.ExchangeDeclare(name, kind, true, false, false, false, nil) },
-		broker.Request{Method: "PUT", Body: map[string]any{"type": kind, "durable": true},
-			Path: []string{"exchanges", p.VHost, name}},
-		"declare the %s exchange %q", kind, name)
-}
-
-func (p patient) declareQueue(name string) Step {
-	args := broker.DeadLetterArguments()
-	return p.step(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDeclare(name, true, false, false, false, args)
-		return err
-	}, broker.Request{Method: "PUT", Body: map[string]any{"durable": true, "arguments": args},
-		Path: []string{"queues", p.VHost, name}},
-		"declare the quorum queue %q", name)
-}
-
-func (p patient) bind(queue, exchange, key string) Step {
-	text := fmt.Sprintf("bind the queue %q to the exchange %q", queue, exchange)
-	if key != "" {
-		text += fmt.Sprintf(" with the key %q", key)
-	}
-	return p.step(func(ch *amqp.Channel) error { return ch.QueueBind(queue, key, exchange, false, nil) },
-		broker.Request{Method: "POST", Body: map[string]any{"routing_key": key},
-			Path: []string{"bindings", p.VHost, "e", exchange, "q", queue}},
-		"%s", text)
-}
-
-// unbind removes the binding that ends a loop.
-func (p patient) unbind(l inspect.Loop) Step {
-	return p.step(nil, broker.Request{Method: "DELETE", Path: []string{"bindings", p.VHost, "e", l.Exchange(), "q", p.Name,
-		l.Last.Properties}},
-		"remove the binding of the queue %q to the exchange %q", p.Name, l.Exchange())
 }
 
 // changes returns the keys of a policy that fix the findings of a code.

@@ -129,8 +129,8 @@ func TestFixWhereTheExchangeIsBound(t *testing.T) {
 	b := newTopo(t)
 	q := uniqueName(t, "bound")
 	b.exchange(q+".dlx", "fanout")
-	b.queue(q+".graveyard", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(2147483647)})
-	b.bind(q+".graveyard", "", q+".dlx")
+	b.queue(q+".elsewhere", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(2147483647)})
+	b.bind(q+".elsewhere", "", q+".dlx")
 	b.queue(q, amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(1000)})
 	b.fixAll(q)
 	if got := b.landings(q); len(got) != 1 {

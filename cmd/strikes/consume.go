@@ -192,7 +192,7 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 		c.Retry = consumer.RetryInPlace
 	}
 	if o.laneHeader != "" {
-		c.Lane = func(d amqp.Delivery) string { return broker.Text(d.Headers[o.laneHeader]) }
+		c.Lane = func(d amqp.Delivery) string { return broker.HeaderText(d.Headers[o.laneHeader]) }
 	}
 	wait, err := parseBackoff(o.backoff)
 	c.Backoff = wait.wait

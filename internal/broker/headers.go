@@ -344,8 +344,8 @@ func NewestDeath(headers amqp.Table, queue string) (Death, bool) {
 // maxInteger is the largest integer that every language reads exactly: 2^53-1.
 const maxInteger = 1<<53 - 1
 
-// Text is a header's value as text, which is the same on every host; empty for nil.
-func Text(v any) string {
+// HeaderText is a header's value as text, which is the same on every host; empty for nil.
+func HeaderText(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""

@@ -94,8 +94,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// TestText: a lane has one name, whatever the host of its consumer.
-func TestText(t *testing.T) {
+// TestHeaderText: a lane has one name, whatever the host of its consumer.
+func TestHeaderText(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		value any
@@ -104,7 +104,7 @@ func TestText(t *testing.T) {
 		{nil, ""}, {"a1", "a1"}, {"", ""}, {[]byte("a1"), "a1"}, {int32(7), "7"}, {int64(7), "7"}, {true, "true"},
 		{at, "2026-11-23T12:00:00Z"}, {at.In(time.FixedZone("east", 3600)), "2026-11-23T12:00:00Z"},
 	} {
-		if got := Text(tt.value); got != tt.want {
+		if got := HeaderText(tt.value); got != tt.want {
 			t.Errorf("%#v as text: %q, want %q", tt.value, got, tt.want)
 		}
 	}
