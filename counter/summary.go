@@ -49,8 +49,8 @@ type Summary struct {
 	Retrying int // messages that failed, or run again, and are not dead-lettered
 	// of Retrying, see IsForgotten: there is no consumer, or the message left the queue otherwise
 	Forgotten int
-	// of Retrying, the one that began first; one that is forgotten, or waits in a delay queue, only if all are; nil:
-	// there is none
+	// of Retrying, the one that began first, without TTL; one that is forgotten, or waits in a delay queue, only if all
+	// are; nil: there is none
 	Head   *Record
 	Recent int // messages dead-lettered so recently that they may be on their way
 
@@ -188,44 +188,44 @@ func (s *Summary) add(vhost string, cmd *redis.Cmd) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if len(reply) != 15 {
-		return false, fmt.Errorf("%w: got %d values, want 15", ErrReply, len(reply))
+	if len(reply) != 14 {
+		return false, fmt.Errorf("%w: got %d values, want 14", ErrReply, len(reply))
 	}
-	if err, failed := reply[12].(error); failed {
+	if err, failed := reply[11].(error); failed {
 		return false, err
 	}
-	var n [6]int64
+	var n [5]int64
 	for i := range n {
 		n[i], _ = reply[i].(int64)
 	}
 	var hashes [3]map[string]string
 	for i := range hashes {
-		if hashes[i], err = hashOf(reply[7+i]); err != nil {
+		if hashes[i], err = hashOf(reply[6+i]); err != nil {
 			return false, err
 		}
 	}
-	if err, failed := reply[10].(error); failed {
+	if err, failed := reply[9].(error); failed {
 		return false, err
 	}
-	lanes, _ := reply[12].(int64)
-	existing, _ := reply[13].(int64)
+	lanes, _ := reply[11].(int64)
+	existing, _ := reply[12].(int64)
 	s.Time, s.BlockedLanes = time.UnixMilli(n[0]).UTC(), int(lanes)
-	if text, ok := reply[6].(string); ok {
-		head := parseRecord(Message{VHost: vhost, Queue: s.Queue}, text, time.Duration(max(n[5], 0))*time.Millisecond)
+	if text, ok := reply[5].(string); ok {
+		head := parseRecord(Message{VHost: vhost, Queue: s.Queue}, text, 0)
 		s.lead(&head, n[2] == n[3])
 	}
 	s.Retrying, s.Forgotten, s.Recent = s.Retrying+int(n[2]), s.Forgotten+int(n[3]), s.Recent+int(n[4])
 	s.Tombstones = withExpired(tombstonesOf(hashes[0]), existing)
-	s.Undecodable, _ = reply[10].(string)
+	s.Undecodable, _ = reply[9].(string)
 	s.Override, _ = overrideOf(hashes[1]) // consumers ignore one that cannot be read
 	if h := hashes[2]; h["paused"] == "1" {
 		s.Paused = &Pause{parseNote(h), holdingOf(h, Queue{vhost, s.Queue})}
 	}
 	s.Waiting = Waiting{}
-	for _, report := range texts(reply[11]) {
+	for _, report := range texts(reply[10]) {
 		s.Waiting = s.Waiting.together(parseWaiting(report))
 	}
-	text, _ := reply[14].(string)
+	text, _ := reply[13].(string)
 	s.Breaker, _ = rules.DecodeBreaker(text)
 	return n[1] == 1, nil
 }

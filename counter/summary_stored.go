@@ -60,23 +60,25 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) erro
 			return nil
 		}
 		read += len(found)
-		var records []*Record
+		var texts []string
 		if err == nil {
-			records, err = a.read(ctx, of, namesOf("", found))
+			texts, err = a.store.Read(ctx, of, setIndex, found)
 		}
 		if err != nil {
 			return err
 		}
-		for _, r := range records {
-			if r == nil || r.State != StateLive || r.Counted() == 0 && r.OpenToken == "" {
+		for _, text := range texts {
+			r := parseRecord(Message{VHost: of.VHost, Queue: of.Name}, text, 0)
+			if r.State != StateLive || r.Counted() == 0 && r.OpenToken == "" {
 				continue
 			}
-			late := IsForgotten(*r, s.Breaker, s.Paused != nil || s.Waiting.Messages > 0, s.Time)
+			late := IsForgotten(r, s.Breaker, s.Paused != nil || s.Waiting.Messages > 0, s.Time)
 			gone := late || r.OpenToken == "" && r.Due.After(s.Time) && r.Move.Top > 0
 			s.Retrying++
 			s.Forgotten += flag(late)
 			if s.Head == nil || away && !gone || away == gone && r.Since().Before(s.Head.Since()) {
-				s.Head, away = r, gone
+				head := r
+				s.Head, away = &head, gone
 			}
 		}
 	}

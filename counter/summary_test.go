@@ -53,7 +53,7 @@ func TestSummaries(t *testing.T) {
 			if errors.Is(foreign.Err, ErrForeign) != (c.rdb != nil) || foreign.Queue != "foreign" {
 				t.Errorf("foreign: %+v", foreign)
 			}
-			if idle.Retrying != 1 || idle.Forgotten != 0 || idle.Head.ID != "gone" || idle.Head.TTL <= 0 ||
+			if idle.Retrying != 1 || idle.Forgotten != 0 || idle.Head.ID != "gone" ||
 				idle.Override.Limit() != 6 || idle.Undecodable != "deep" || idle.Paused == nil || idle.Paused.Why != "a bug" ||
 				orders.Paused != nil {
 				t.Errorf("idle: %+v", idle)

@@ -8,8 +8,8 @@
 --   3  recent  ms since a dead letter's last attempt in which it may be on its way
 --   4  forgotten  ms that a message may wait for its next attempt
 --
--- Reply: { now, more, retrying, forgotten, recent, TTL of the head in ms, head, tombstones, override, pause,
--- undecodable, waiting, blocked lanes, tombstones in dead, breaker }
+-- Reply: { now, more, retrying, forgotten, recent, head, tombstones, override, pause, undecodable, waiting,
+-- blocked lanes, tombstones in dead, breaker }
 -- more is 1 if there are records or tombstones to read after these. retrying are the records that failed, or run, and
 -- are not dead-lettered; forgotten are those that are ready for too long.
 -- The head is the record of the one that has retried for longest. It is one that is forgotten, or waits in a delay
@@ -43,7 +43,7 @@ closed = tonumber(closed or 0)
 
 local members = redis.call('ZREVRANGEBYSCORE', index, '+inf', '-inf', 'LIMIT', skip, most)
 local retrying, forgotten, recent = 0, 0, 0
-local head, head_since, head_key, head_away = false, 0, false, true
+local head, head_since, head_away = false, 0, true
 
 for _, member in ipairs(members) do
   local kept = redis.pcall('GET', prefix .. member)
@@ -60,7 +60,7 @@ for _, member in ipairs(members) do
     retrying = retrying + 1
     if late then forgotten = forgotten + 1 end
     if not head or head_away and not away or head_away == away and since < head_since then
-      head, head_since, head_key, head_away = kept, since, prefix .. member, away
+      head, head_since, head_away = kept, since, away
     end
   end
 end
@@ -82,7 +82,7 @@ end
 local more = redis.call('ZCARD', index) > skip + most
   or stale < 10 and redis.call('ZCARD', KEYS[5]) > skip + read
 
-return { now, more and 1 or 0, retrying, forgotten, recent, head and redis.call('PTTL', head_key) or 0, head,
+return { now, more and 1 or 0, retrying, forgotten, recent, head,
   redis.pcall('HGETALL', KEYS[3]), redis.pcall('HGETALL', KEYS[2]), redis.pcall('HGETALL', KEYS[6]),
   redis.pcall('GET', KEYS[4]), waiting, redis.pcall('ZCARD', KEYS[8]),
   redis.pcall('ZCOUNT', KEYS[5], now, '+inf'), breaker }
