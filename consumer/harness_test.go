@@ -66,6 +66,7 @@ type store struct {
 	steps atomic.Int64
 
 	controls atomic.Int64 // reads
+	late     atomic.Int64 // the time.Duration that a read takes
 }
 
 var errDown = errors.New("store down")

@@ -11,12 +11,16 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/control"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
-// Control is Memory's, unless the store is down.
+// Control is Memory's, unless the store is down, or replies too late.
 func (s *store) Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error) {
 	if s.controls.Add(1); s.down.Load() {
 		return counter.Control{}, errDown
+	}
+	if !pause.For(ctx, time.Duration(s.late.Load())) {
+		return counter.Control{}, ctx.Err()
 	}
 	return s.Memory.Control(ctx, vhost, queue, r)
 }
@@ -74,6 +78,19 @@ func TestControlIsShared(t *testing.T) {
 		defer end()
 		if k == read[0] {
 			t.Error("the control that has ended is used again")
+		}
+	})
+}
+
+// TestASlowStoreLearnsOfAStop: the last report may take three times as long as a read.
+func TestASlowStoreLearnsOfAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		_, release := heard(sessionOn(s, Consumer{}))
+		time.Sleep(control.Every / 2)
+		s.late.Store(int64(3 * control.Timeout))
+		if release(); len(s.states(t)) != 0 {
+			t.Errorf("after the stop: %+v", s.states(t))
 		}
 	})
 }

@@ -103,10 +103,15 @@ func (q *dlq) noteBlocked(ctx context.Context, stderr io.Writer) {
 	if q.store == nil {
 		return
 	}
-	b, err := q.store.Admin().Blocked(ctx, q.broker.VHost, q.queue, 0)
-	if err == nil && b.Count > 0 {
-		fmt.Fprintf(stderr, "%s had no attempt and no record: they wait in blocked lanes; strikes lane list %s\n",
-			printable.Plural(int(b.Count), "dead letter"), shell.Operands(q.queue))
+	n := 0
+	for _, at := range q.lanesIn() {
+		if b, err := q.store.Admin().Blocked(ctx, q.broker.VHost, at, 0); err == nil {
+			n += int(b.Count)
+		}
+	}
+	if n > 0 {
+		fmt.Fprintf(stderr, "%s in blocked lanes had no attempt and no record: strikes lane list %s\n",
+			printable.Plural(n, "dead letter"), shell.Operands(q.queue))
 	}
 }
 

@@ -83,7 +83,11 @@ func (c *examination) show(plan doctor.Plan) error {
 	}
 	for _, x := range plan.Fixes {
 		if len(x.Steps) == 0 {
-			fmt.Fprintf(&b, "  left: %s: %s\n", x.Finding.Code, term.Printable(whyLeft(x), ""))
+			of := ""
+			if about := x.Finding.About; about != "" && about != plan.Queue {
+				of = " of " + term.Shown(about)
+			}
+			fmt.Fprintf(&b, "  left: %s%s: %s\n", x.Finding.Code, of, term.Printable(whyLeft(x), ""))
 		}
 	}
 	_, err := fmt.Fprint(c.Out, b.String())

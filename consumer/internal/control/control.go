@@ -15,6 +15,9 @@ import (
 const (
 	Every   = time.Second
 	Timeout = 500 * time.Millisecond
+
+	// leaving is how long a stop waits for the store to take the last report, if the store replied before.
+	leaving = 2 * time.Second
 )
 
 // Store is a store by which operators pause a queue and skip messages.
@@ -80,9 +83,7 @@ func (k *Control) Run() {
 			timer.Stop()
 		case <-k.stop:
 			timer.Stop()
-			if reached {
-				k.leave()
-			}
+			k.leave(reached)
 			return
 		}
 		reached = k.read(reached)
@@ -146,12 +147,17 @@ func (k *Control) end(source string) {
 	}
 }
 
-func (k *Control) leave() {
-	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
+// leave reports that this process has left. A process whose report is lost is forgotten after a minute.
+func (k *Control) leave(reached bool) {
+	patience := Timeout
+	if reached {
+		patience = leaving
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	reader := k.reader
 	reader.Left = true
-	_, _ = k.store.Control(ctx, k.vhost, k.queue, reader) // else it is forgotten after a minute
+	_, _ = k.store.Control(ctx, k.vhost, k.queue, reader)
 }
 
 // take stores a reply. A pause ends the sessions that consume.

@@ -16,6 +16,8 @@ const (
 	every = time.Second
 	// timeout bounds a read, which takes two requests if the deal changes, and several to a database.
 	timeout = time.Second
+	// leaving bounds the last report: while it is lost, the partitions of this process wait for its lease to end.
+	leaving = 2 * time.Second
 	// alone is the time after its last read at which a process consumes all partitions, because the others may be gone.
 	alone = 30 * time.Second
 )
@@ -108,7 +110,7 @@ func (f *Follower) take(mine []int) {
 // Leave tells the store that this process consumes no more, so that the others need not wait for its lease. If the
 // store does not reply, the lease ends by itself.
 func (f *Follower) Leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, leaving)
 	defer cancel()
 	me := f.me
 	me.Left = true
