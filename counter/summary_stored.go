@@ -1,20 +1,29 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
+	"github.com/strikesmq/strikes/internal/panics"
 )
 
 // summariseStored does the same as scripts/summary.lua for one queue, on any Store.
 func (a *Admin) summariseStored(ctx context.Context, of Queue, s *Summary, recent time.Duration) (err error) {
 	if err = a.summariseQueue(ctx, of, s); err == nil {
-		err = a.summariseRecords(ctx, of, s)
-	}
-	if err == nil {
-		err = a.summariseDead(ctx, of, s, recent)
+		var counting panics.Group // a database counts 100,000 tombstones in 20 ms
+		existing := 0
+		counting.Go(func() (err error) {
+			existing, err = a.store.Count(ctx, of, setDead, s.Time.UnixMilli())
+			return err
+		})
+		if err = a.summariseRecords(ctx, of, s); err == nil {
+			err = a.summariseDead(ctx, of, s, recent)
+		}
+		err = cmp.Or(err, counting.Wait())
+		s.Tombstones = withExpired(s.Tombstones, int64(existing))
 	}
 	if err == nil {
 		s.Blocked, err = a.blocked(ctx, of, recent)
@@ -35,13 +44,7 @@ func (a *Admin) summariseQueue(ctx context.Context, of Queue, s *Summary) error 
 	if err != nil {
 		return err
 	}
-	existing, err := a.store.Count(ctx, of, setDead, now.UnixMilli())
-	if err != nil {
-		return err
-	}
-	s.Time, s.Override, s.Tombstones, s.Undecodable = now, q.Override, withExpired(q.Tombstones, int64(existing)),
-		docs[4].Data
-	s.Breaker = q.Breaker
+	s.Time, s.Override, s.Tombstones, s.Undecodable, s.Breaker = now, q.Override, q.Tombstones, docs[4].Data, q.Breaker
 	if q.Paused {
 		s.Paused = &Pause{q.Pause, q.Holding}
 	}
