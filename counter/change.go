@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
+	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
@@ -438,6 +439,70 @@ func (c *client) pages(ctx context.Context, of Queue, set string, after Entry, s
 			if more {
 				after = found[size-1]
 			}
+		}
+	}
+}
+
+// readPage is a page of a set, with the Data of the record of each entry.
+type readPage struct {
+	entries []Entry
+	texts   []string
+	err     error
+}
+
+// readPages yields the pages that pages yields, with their records, up to most of these. A caller that asks for a
+// second page probably needs all: from then on the next page is read while the caller works.
+func (c *client) readPages(ctx context.Context, of Queue, set string, after Entry, size, most int,
+) iter.Seq2[readPage, error] {
+	return func(yield func(readPage, error) bool) {
+		var reading panics.Group
+		pages, wanted := make(chan chan readPage, 3), make(chan struct{}, 2)
+		defer func() {
+			// It does not cancel ctx: a database client closes the connection of a call that is cancelled.
+			close(wanted)
+			_ = reading.Wait()
+		}()
+		reading.Go(func() error {
+			defer close(pages)
+			left := most
+			for found, err := range c.pages(ctx, of, set, after, size) {
+				p := readPage{entries: found[:min(left, len(found))], err: err}
+				left -= len(p.entries)
+				next := make(chan readPage, 1)
+				pages <- next
+				reading.Go(func() error {
+					defer close(next)
+					if p.err == nil {
+						p.texts, p.err = c.store.Read(ctx, of, set, p.entries)
+					}
+					next <- p
+					return nil
+				})
+				if left == 0 {
+					return nil
+				}
+				if _, more := <-wanted; !more {
+					return nil
+				}
+			}
+			return nil
+		})
+		ahead := 2
+		for next := range pages {
+			p, ok := <-next
+			if !ok { // its reading panics, and so does Wait
+				return
+			}
+			if !yield(p, p.err) || p.err != nil {
+				return
+			}
+			for range ahead {
+				select {
+				case wanted <- struct{}{}:
+				default: // there are no more pages
+				}
+			}
+			ahead = 1
 		}
 	}
 }

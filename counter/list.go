@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -93,18 +94,14 @@ func (a *Admin) Dead(ctx context.Context, vhost, queue, after string) iter.Seq2[
 			yield(Dead{}, failed("dead", queue, err))
 			return
 		}
-		for found, err := range a.pages(ctx, Queue{vhost, queue}, setDead, from, page/4) {
-			var texts []string
-			if err == nil {
-				texts, err = a.store.Read(ctx, Queue{vhost, queue}, setDead, found)
-			}
+		for p, err := range a.readPages(ctx, Queue{vhost, queue}, setDead, from, page/4, math.MaxInt) {
 			if err != nil {
 				yield(Dead{}, failed("dead", queue, err))
 				return
 			}
-			for i, text := range texts {
+			for i, text := range p.texts {
 				r := parseRecord(Message{VHost: vhost, Queue: queue}, text, 0)
-				if r.State == StateDeadLetter && !yield(Dead{r, placeOf(found[i])}, nil) {
+				if r.State == StateDeadLetter && !yield(Dead{r, placeOf(p.entries[i])}, nil) {
 					return
 				}
 			}

@@ -71,31 +71,33 @@ func TestDeadReasonsEnds(t *testing.T) {
 	}
 }
 
-// slowRead is a Store whose first Read takes until a second one begins.
+// slowRead is a Store whose second Read takes until a third one begins.
 type slowRead struct {
 	Store
-	second chan struct{}
-	reads  atomic.Int32
-	last   atomic.Value // the context of the last Read
+	third chan struct{}
+	reads atomic.Int32
+	last  atomic.Value // the context of the last Read
 }
 
 func (s *slowRead) Read(ctx context.Context, of Queue, set string, page []Entry) ([]string, error) {
 	s.last.Store(ctx)
-	if s.reads.Add(1) == 2 {
-		close(s.second)
+	switch s.reads.Add(1) {
+	case 2:
+		select {
+		case <-s.third:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	case 3:
+		close(s.third)
 	}
-	select {
-	case <-s.second:
-		return s.Store.Read(ctx, of, set, page)
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	return s.Store.Read(ctx, of, set, page)
 }
 
-// TestDeadReasonsReadsAhead: two pages are read at a time, and yielded in their order. A caller that stops early does
-// not cancel the Read that is under way: a database would lose its connection.
+// TestDeadReasonsReadsAhead: after the first page two are read at a time, and yielded in their order. A caller that
+// stops early does not cancel the Read that is under way: a database would lose its connection.
 func TestDeadReasonsReadsAhead(t *testing.T) {
-	store := &slowRead{Store: newMemoryStore(), second: make(chan struct{})}
+	store := &slowRead{Store: newMemoryStore(), third: make(chan struct{})}
 	c := Over(store, nil)
 	ids := fill(t, c, setDead, "exhausted", 3*longPage, func(i int) int64 { return -int64(i) })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -57,20 +57,15 @@ func (a *Admin) summariseQueue(ctx context.Context, of Queue, s *Summary) error 
 
 func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) error {
 	read, away := 0, false // away: the head is forgotten, or waits in a delay queue
-	for found, err := range a.pages(ctx, of, setIndex, Entry{}, summaryPage) {
-		if read == summaryMost {
-			s.Partial = true
-			return nil
-		}
-		read += len(found)
-		var texts []string
-		if err == nil {
-			texts, err = a.store.Read(ctx, of, setIndex, found)
-		}
+	for p, err := range a.readPages(ctx, of, setIndex, Entry{}, summaryPage, summaryMost+1) {
 		if err != nil {
 			return err
 		}
-		for _, text := range texts {
+		for _, text := range p.texts {
+			if read++; read > summaryMost {
+				s.Partial = true
+				return nil
+			}
 			r := parseRecord(Message{VHost: of.VHost, Queue: of.Name}, text, 0)
 			if r.State != StateLive || r.Counted() == 0 && r.OpenToken == "" {
 				continue
@@ -91,16 +86,12 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) erro
 // summariseDead counts the newest tombstones that are recent. A few old ones among them were renewed.
 func (a *Admin) summariseDead(ctx context.Context, of Queue, s *Summary, recent time.Duration) error {
 	stale, read := 0, 0
-	for found, err := range a.pages(ctx, of, setDead, Entry{}, page/4) {
-		var texts []string
-		if err == nil {
-			texts, err = a.store.Read(ctx, of, setDead, found)
-		}
+	for p, err := range a.readPages(ctx, of, setDead, Entry{}, page/4, summaryMost+1) {
 		if err != nil {
 			return err
 		}
-		for _, text := range texts {
-			if read == summaryMost {
+		for _, text := range p.texts {
+			if read++; read > summaryMost {
 				s.Partial = true
 				return nil
 			}
@@ -109,7 +100,7 @@ func (a *Admin) summariseDead(ctx context.Context, of Queue, s *Summary, recent 
 			} else {
 				stale++
 			}
-			if read++; stale > 9 {
+			if stale > 9 {
 				return nil
 			}
 		}
