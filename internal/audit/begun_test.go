@@ -59,3 +59,23 @@ func TestCrashesBeforeTheHandler(t *testing.T) {
 		}
 	}
 }
+
+// TestMayHaveOpened: only the last reply to START tells, and no reply tells nothing.
+func TestMayHaveOpened(t *testing.T) {
+	isolated := func(code string) Event { return Event{Step: StepStart, Isolated: true, Code: code} }
+	shared := Event{Step: StepStart, Code: ReplyRun}
+	for _, tt := range []struct {
+		name  string
+		steps []Event
+		want  bool
+	}{
+		{"a shared attempt", []Event{shared}, false},
+		{"no reply", []Event{shared, isolated("")}, true},
+		{"run", []Event{isolated(""), isolated(ReplyRun)}, true},
+		{"wait, after no reply", []Event{isolated(""), isolated("wait")}, false},
+	} {
+		if got := mayHaveOpened(tt.steps); got != tt.want {
+			t.Errorf("%s: got %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}

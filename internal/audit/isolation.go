@@ -62,8 +62,8 @@ func (m *model) undecided(a *attempt) (spans []span) {
 		if i < 0 {
 			continue
 		}
-		if !slices.ContainsFunc(a.steps, mayHaveOpened) && !opensIsolated(a.steps[i]) {
-			continue // END closes a START that was shared
+		if !mayHaveOpened(a.steps[:i]) && !opensIsolated(a.steps[i]) {
+			continue // END closes a START that was shared, or opened nothing
 		}
 		owed := span{a.steps[i].At, m.now}
 		if !a.process.exited.IsZero() {
@@ -82,8 +82,16 @@ func (m *model) undecided(a *attempt) (spans []span) {
 
 func opensIsolated(e Event) bool { return e.Step == StepStart && e.Isolated }
 
-// mayHaveOpened reports whether a START isolated opened an attempt, or got no reply that tells.
-func mayHaveOpened(e Event) bool { return opensIsolated(e) && (e.Code == "" || e.Code == ReplyRun) }
+// mayHaveOpened reports whether the last START isolated opened the attempt, or got no reply that tells. If one that got
+// no reply arrives after it, it reserves the attempt at most: no crash is counted.
+func mayHaveOpened(steps []Event) bool {
+	for _, e := range slices.Backward(steps) {
+		if opensIsolated(e) {
+			return e.Code == "" || e.Code == ReplyRun
+		}
+	}
+	return false
+}
 
 func begins(e Event) bool { return e.Step == StepBegun }
 
