@@ -82,7 +82,7 @@ func (c *program) Run(ctx context.Context, env []string, body []byte) error {
 	}
 	err = cmd.Wait()
 	c.end(cmd.Process.Pid)
-	pipes.close()
+	pipes.close(ctx)
 	return outcome(cmd.ProcessState, err, context.Cause(ctx), last.String())
 }
 
@@ -101,7 +101,7 @@ func (c *program) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, erro
 	}
 	p.handedOver()
 	if err != nil {
-		p.close()
+		p.close(context.Background())
 		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
 	p.copies.Go(func() { // a command need not read its stdin: Wait closes the pipe
@@ -233,15 +233,29 @@ func (p *plumbing) handedOver() {
 	}
 }
 
-// close waits for the copies. The command must have ended.
-func (p *plumbing) close() {
+// close waits for the copies, but not much longer than ctx: whoever reads them may read no more, and how the command
+// ended counts all the same. The command must have ended.
+func (p *plumbing) close(ctx context.Context) {
 	close(p.ended)
 	for _, f := range p.ours {
 		_ = f.SetReadDeadline(time.Now().Add(lastOutput))
 	}
-	p.copies.Wait()
-	for _, f := range p.ours {
-		_ = f.Close()
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		p.copies.Wait()
+		for _, f := range p.ours {
+			_ = f.Close()
+		}
+	}()
+	select {
+	case <-copied:
+		return
+	case <-ctx.Done():
+	}
+	select {
+	case <-copied:
+	case <-time.After(2 * lastOutput):
 	}
 }
 
@@ -250,11 +264,14 @@ const tailBytes = 900
 
 // tail keeps the last bytes that are written to it.
 type tail struct {
+	mu   sync.Mutex
 	kept []byte
 	cut  bool
 }
 
 func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.kept = append(t.kept, p...)
 	if surplus := len(t.kept) - tailBytes; surplus > 0 {
 		t.kept = append(t.kept[:0], t.kept[surplus:]...)
@@ -265,6 +282,8 @@ func (t *tail) Write(p []byte) (int, error) {
 
 // String is valid UTF-8; it begins with a whole line if there is more than one.
 func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	s := string(t.kept)
 	if t.cut {
 		if _, rest, ok := strings.Cut(s, "\n"); ok && strings.TrimSpace(rest) != "" {

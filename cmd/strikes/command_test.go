@@ -137,6 +137,37 @@ func TestCommandOutputIsWhole(t *testing.T) {
 	}
 }
 
+// stuck is the output of a reader that has stopped, such as a pager or a log driver.
+type stuck chan struct{}
+
+func (s stuck) Write(p []byte) (int, error) {
+	<-s
+	return len(p), nil
+}
+
+// TestCommandWithStuckOutput: how a command ended counts, although nobody reads what it printed.
+func TestCommandWithStuckOutput(t *testing.T) {
+	for script, want := range map[string]string{
+		"echo no >&2; echo hello": "", "echo no >&2; echo hello; exit 3": "deadline exceeded: exit status 3: no"} {
+		reads := make(stuck)
+		defer close(reads)
+		c, _, _ := shellCommand(t, script)
+		c.Stdout, c.Stderr = reads, reads
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx, os.Environ(), nil) }()
+		select {
+		case err := <-done:
+			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", script, err, want)
+			}
+		case <-time.After(time.Minute):
+			t.Errorf("%s: it does not return", script)
+		}
+	}
+}
+
 // busy is a pipe on a busy machine: the time of a read that waited is over before it learns that there is something to
 // read.
 type busy struct{ reads int }
