@@ -8,6 +8,8 @@ import time
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from strikes import keys as k
 from strikes import steps
@@ -147,6 +149,7 @@ def test_refused_arguments(counter, redis_url):
         lambda: Counter(redis.Redis(decode_responses=True, socket_timeout=1)),
         lambda: Counter(redis.Redis()),
         lambda: Counter(redis.Redis(socket_timeout=1, retry_on_timeout=True)),
+        lambda: Counter(redis.Redis(socket_timeout=1, retry=Retry(NoBackoff(), 3))),
     ):
         with pytest.raises(SettingError):
             call()

@@ -44,6 +44,9 @@ def _check_client(client: Any) -> None:
         )
     if kwargs.get("retry_on_timeout") or kwargs.get("retry_on_error"):
         raise SettingError("retry_on_timeout", True, "False: the consumer repeats steps itself")
+    if retries := getattr(kwargs.get("retry"), "_retries", 0):  # a frozen store would hold a step for seconds
+        want = "Retry(NoBackoff(), 0): the consumer repeats steps itself, and redis-py retries by default from 6.0 on"
+        raise SettingError("retry", f"{retries} retries", want)
 
 
 def _secrets(client: Any) -> list[str]:
