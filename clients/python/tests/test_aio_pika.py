@@ -14,7 +14,7 @@ import pamqp.commands  # noqa: E402
 import pamqp.frame  # noqa: E402
 from aiormq.connection import FrameReceiver  # noqa: E402
 from conftest import PATIENCE  # noqa: E402
-from strikes.aio_pika import _ask, is_undecodable  # noqa: E402
+from strikes.aio_pika import _ask, _connect, is_undecodable  # noqa: E402
 from strikes.consuming import SessionLost  # noqa: E402
 
 
@@ -84,3 +84,26 @@ def test_a_cut_while_the_broker_is_asked_ends_the_session_only():
 
     with pytest.raises(SessionLost):
         asyncio.run(_ask(cut()))
+
+
+def test_a_handshake_that_is_given_up_leaves_no_socket():
+    """A broker that is frozen takes connections, and says nothing."""
+
+    async def scenario() -> bytes:
+        received: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+        async def frozen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                received.set_result(await reader.read())  # until the client closes its socket
+            except ConnectionError:
+                received.set_result(b"a reset")
+            writer.close()
+
+        server = await asyncio.start_server(frozen, "127.0.0.1")
+        with pytest.raises(asyncio.TimeoutError):
+            await _connect(f"amqp://127.0.0.1:{server.sockets[0].getsockname()[1]}", 0.5)
+        got = await asyncio.wait_for(received, PATIENCE)
+        server.close()
+        return got
+
+    assert asyncio.run(scenario())

@@ -171,7 +171,7 @@ class Consumer:
                 await sleep_until(over, 2)
 
     async def _connection(self, sequence: Sequence, late: Late, control: AsyncControl, breaker: Breaker | None) -> None:
-        connection = await _ask(aiormq.connect(self._amqp))
+        connection = await _connect(self._amqp)
         try:
             while not self._stopping:
                 await self._check(connection, control, sequence)
@@ -232,6 +232,21 @@ async def _ask(reply: Any, seconds: float = OPEN_TIMEOUT) -> Any:
     except Exception as error:
         if type(error) is Exception:  # the connection was cut between two frames
             raise SessionLost("the connection was lost") from error
+        raise
+
+
+async def _connect(url: str, seconds: float = OPEN_TIMEOUT) -> Any:
+    """Open a connection. If the handshake fails, close its socket: aiormq leaves it open, with no other reference."""
+    try:
+        return await _ask(aiormq.connect(url), seconds)
+    except Exception as failed:
+        error: BaseException | None = failed
+        while error:
+            for frame, _ in traceback.walk_tb(error.__traceback__):
+                writer = frame.f_locals.get("writer")
+                if isinstance(writer, asyncio.StreamWriter):
+                    writer.transport.abort()
+            error = error.__cause__ or error.__context__
         raise
 
 
