@@ -246,6 +246,18 @@ def test_a_key_that_is_no_text(handle, key, want):
     assert [call.args[2] for call in stub.sent] == [want] * bool(want)
 
 
+def leaves(*_):
+    raise SystemExit("a callback does not end the process")
+
+
+@pytest.mark.parametrize(("new", "delivery"), [(Stub, Delivery(b"", "1")), (suspect, SUSPECT)])
+@pytest.mark.parametrize("name", ["backoff", "observer", "key"])
+def test_a_callback_that_wants_to_exit(handle, new, delivery, name):
+    """A thread that it ended would keep the delivery and the isolation lock, without a word."""
+    want = Outcome.DEAD_LETTER if name == "key" else Outcome.REQUEUE  # without an id it gets one attempt
+    assert handle(new(), delivery, failing(ValueError("no")), **{name: leaves}) is want
+
+
 def test_a_store_that_raises_anything(handle):
     stub = suspect(fail=RuntimeError("a fault"))
     got = handle(stub, SUSPECT, failing(ValueError("x")))

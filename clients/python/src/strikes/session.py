@@ -437,7 +437,7 @@ class Session:
         """Call a function of the user's. A message that makes it fail must not end every process that receives it."""
         try:
             return call()
-        except Exception:
+        except (Exception, SystemExit, GeneratorExit):  # these would end a worker thread, or the event loop
             self.settings.logger.exception("%s failed, queue %s", name, self.settings.queue)
             return None
 
