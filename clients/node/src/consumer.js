@@ -12,7 +12,7 @@ import { Late } from './late.js'
 import { keepRaw } from './properties.js'
 import { Route } from './route.js'
 import { either, Session } from './session.js'
-import { need, settingsOf } from './settings.js'
+import { need, settingsOf, unawaited } from './settings.js'
 import { pause, Stop, within } from './wait.js'
 
 const CONNECT_TIMEOUT = 10_000
@@ -290,7 +290,7 @@ export class Consumer {
       careful: r.careful, prefetch: r.careful ? 1 : own.prefetch, deadLettersFrom: r.first ? 0 : connected + ELECTING,
       consuming: (yes) => {
         r.consumed ||= yes
-        this.guard(() => own.consuming(yes))
+        this.guard(() => unawaited(own.consuming, settings)(yes))
       },
     })
     try {

@@ -117,7 +117,26 @@ export function settingsOf(o, others = []) {
     logger: o.logger ?? silent
   }
   validate(s)
+  s.observer = unawaited(s.observer, s)
+  s.backoff = unawaited(s.backoff, s)
+  if (s.key) s.key = unawaited(s.key, s)
   return s
+}
+
+/**
+ * A function of the user's whose promise nobody awaits. Node.js would end the process if that is rejected.
+ * @template {(...args: any[]) => any} F
+ * @param {F} f
+ * @param {Pick<Settings, 'logger' | 'queue'>} settings
+ * @returns {F}
+ */
+export function unawaited(f, { logger, queue }) {
+  const failed = (/** @type {unknown} */ error) => logger.error('the promise of a callback failed', { queue, error })
+  return /** @type {F} */ ((...args) => {
+    const result = f(...args)
+    if (typeof result?.then === 'function') result.then(undefined, failed)
+    return result
+  })
 }
 
 /** @param {Settings} s */

@@ -197,6 +197,16 @@ test('callbacks that throw', async () => {
   assert.equal((await handle(fakeStore(reply('REQUEUE')), message(), () => Promise.reject())).outcome, 'requeue')
 })
 
+test('callbacks whose promises are rejected', async () => {
+  const errors = []
+  const logger = { info() {}, warn() {}, error: (text, { error }) => errors.push(error.message) }
+  for (const name of ['observer', 'key', 'backoff']) {
+    const options = { logger, [name]: async () => { throw new Error(`a trap in ${name}`) } }
+    await handle(fakeStore(reply('REQUEUE')), message(), fail, options)
+    await eventually(() => errors.includes(`a trap in ${name}`), 'it is logged, and the process lives')
+  }
+})
+
 test('an option that does not exist is refused by its name', () => {
   const known = { queue: 'q', counter: fakeStore() }
   const message = /^max_retry must be left out, .*did you mean maxRetries\?\), got 2$/
