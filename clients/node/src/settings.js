@@ -1,3 +1,4 @@
+import { types } from 'node:util'
 import { defaultBackoff } from './backoff.js'
 import { FieldError } from './errors.js'
 import { thisProcess } from './token.js'
@@ -161,8 +162,8 @@ function validate(s) {
   need('maxAge', s.maxAge, Number.isFinite(s.maxAge) && s.maxAge >= 0, 'ms, 0 at least')
   need('retry', s.retry, ['requeue', 'in-place'].includes(s.retry), 'requeue or in-place')
   need('isolation', s.isolation, ['suspects', 'off'].includes(s.isolation), 'suspects or off')
-  need('backoff', s.backoff, typeof s.backoff === 'function', 'a function of the number of failed attempts')
-  need('key', s.key, s.key === undefined || typeof s.key === 'function', 'a function of a message')
+  need('backoff', s.backoff, isPlain(s.backoff), 'a function of the number of failed attempts, and not async')
+  need('key', s.key, s.key === undefined || isPlain(s.key), 'a function of a message, and not async')
   need('observer', s.observer, typeof s.observer === 'function', 'a function of an event')
   need(
     'consumerTimeout', s.consumerTimeout, Number.isFinite(s.consumerTimeout) && s.consumerTimeout >= 60_000,
@@ -180,6 +181,11 @@ function validate(s) {
     'ttl of the counter', s.counter.ttl, s.counter.ttl === undefined || s.counter.ttl >= least,
     `${least} ms at least: a record could expire while its message is handled or held`
   )
+}
+
+/** @param {unknown} f whose result is needed immediately */
+function isPlain(f) {
+  return typeof f === 'function' && !types.isAsyncFunction(f)
 }
 
 /** @param {string} field @param {unknown} value @param {boolean} ok @param {string} want */

@@ -201,9 +201,13 @@ test('callbacks whose promises are rejected', async () => {
   const errors = []
   const logger = { info() {}, warn() {}, error: (text, { error }) => errors.push(error.message) }
   for (const name of ['observer', 'key', 'backoff']) {
-    const options = { logger, [name]: async () => { throw new Error(`a trap in ${name}`) } }
+    const options = { logger, [name]: () => Promise.reject(new Error(`a trap in ${name}`)) }
     await handle(fakeStore(reply('REQUEUE')), message(), fail, options)
     await eventually(() => errors.includes(`a trap in ${name}`), 'it is logged, and the process lives')
+  }
+  for (const name of ['key', 'backoff']) { // no message would have an id
+    const wrong = { queue: 'q', counter: fakeStore(), [name]: async () => 'a' }
+    assert.throws(() => new Settler(wrong), { name: 'FieldError', field: name })
   }
 })
 

@@ -97,9 +97,14 @@ def test_a_stop_leaves_the_delivery(redis_url, prefix):
     assert settler.handle(Delivery(b"", "1"), failing(ValueError("x")), lambda outcome: None) is Outcome.LEAVE
 
 
+async def coroutine(_):
+    """A key or an observer of this kind would do nothing, and no message would have an id."""
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
+        {"key": coroutine}, {"observer": coroutine}, {"backoff": coroutine},
         {"max_retries": -1}, {"max_retries": 1001}, {"max_age": -1}, {"max_age": float("nan")},
         {"consumer_timeout": 5}, {"handler_timeout": 0}, {"handler_timeout": 901},
     ],

@@ -6,6 +6,7 @@ results. A driver carries them out: blocking.py with threads, aio.py with asynci
 
 from __future__ import annotations
 
+import inspect
 import logging
 import time
 from collections.abc import Callable, Generator, Iterable
@@ -138,6 +139,9 @@ class Settings:
         for name, value in (("key", self.key), ("observer", self.observer)):
             if value is not None and not callable(value):
                 raise SettingError(name, value, "a function")
+        for name, value in (("key", self.key), ("observer", self.observer), ("backoff", self.backoff)):
+            if inspect.iscoroutinefunction(value):
+                raise SettingError(name, value, "a plain function, because nothing awaits a coroutine of it")
         if not self.consumer_timeout >= 60:
             raise SettingError("consumer_timeout", self.consumer_timeout, "that of the broker, 60 at least")
         if self.handler_timeout is not None and not 0 < self.handler_timeout <= self.consumer_timeout / 2:
