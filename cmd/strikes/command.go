@@ -131,6 +131,7 @@ func (c *program) begin(cmd *exec.Cmd) error {
 // end kills the rest of a command's group.
 func (c *program) end(leader int) {
 	_ = killGroup(leader) // ESRCH, as a rule
+	reapGroup(leader)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.running, leader)

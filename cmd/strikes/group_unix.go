@@ -3,8 +3,10 @@
 package main
 
 import (
+	"errors"
 	"os/exec"
 	"syscall"
+	"time"
 )
 
 // ownGroup starts cmd in a process group of its own: a Ctrl-C in the terminal is not sent to it, so that it may finish,
@@ -17,3 +19,17 @@ func ownGroup(cmd *exec.Cmd) {
 func terminateGroup(leader int) error { return syscall.Kill(-leader, syscall.SIGTERM) }
 
 func killGroup(leader int) error { return syscall.Kill(-leader, syscall.SIGKILL) }
+
+// reapGroup collects the processes of a killed group that are children of this one by now: in a container it may be
+// process 1, the parent of all orphans. Else there are none.
+func reapGroup(leader int) {
+	for end := time.Now().Add(lastOutput); time.Now().Before(end); {
+		pid, err := syscall.Wait4(-leader, nil, syscall.WNOHANG, nil)
+		switch {
+		case err != nil && !errors.Is(err, syscall.EINTR):
+			return
+		case pid == 0:
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
