@@ -196,11 +196,10 @@ func (d *demo) publish(ctx context.Context) error {
 // play lets the consumers handle the orders, judges, and prints the verdict.
 func (d *demo) play(ctx context.Context, v verdict) error {
 	began := time.Now()
-	killed, err := d.watch(ctx)
-	if err != nil {
+	if err := d.watch(ctx); err != nil {
 		return err
 	}
-	e, err := d.gather(ctx, killed)
+	e, err := d.gather(ctx)
 	if err != nil {
 		return err
 	}

@@ -44,77 +44,29 @@ func newLedger() (*ledger, error) {
 	return &ledger{appending}, nil
 }
 
-// ledgerEntry is a line of the ledger.
-type ledgerEntry struct {
-	what, id string
-	pid      int // of the consumer
-}
-
 // enter appends a line and returns how many of its kind there are, it included.
 func (l *ledger) enter(what, id string) (int, error) {
-	if _, err := l.file.WriteString(what + " " + id + " " + strconv.Itoa(os.Getpid()) + "\n"); err != nil {
+	if _, err := l.file.WriteString(what + " " + id + "\n"); err != nil {
 		return 0, err
 	}
-	all, err := l.entries()
-	return countEntries(all, what)[id], err
+	counts, err := l.counts(what)
+	return counts[id], err
 }
 
-// entries reads the whole ledger.
-func (l *ledger) entries() (all []ledgerEntry, err error) {
+// counts returns the number of lines of a kind, by order.
+func (l *ledger) counts(what string) (map[string]int, error) {
 	info, err := l.file.Stat()
 	if err != nil {
 		return nil, err
 	}
+	counts := map[string]int{}
 	text, err := io.ReadAll(io.NewSectionReader(l.file, 0, info.Size()))
 	for line := range strings.Lines(string(text)) {
-		if fields := strings.Fields(line); len(fields) == 3 {
-			pid, _ := strconv.Atoi(fields[2])
-			all = append(all, ledgerEntry{fields[0], fields[1], pid})
+		if id, is := strings.CutPrefix(line, what+" "); is {
+			counts[strings.TrimSpace(id)]++
 		}
 	}
-	return all, err
-}
-
-// countEntries returns the number of entries of a kind, by order.
-func countEntries(all []ledgerEntry, what string) map[string]int {
-	counts := map[string]int{}
-	for _, e := range all {
-		if e.what == what {
-			counts[e.id]++
-		}
-	}
-	return counts
-}
-
-// handledAgain returns how often orders were handled again because a consumer was killed after it handled them and
-// before the broker had its ack.
-func handledAgain(all []ledgerEntry, killed map[int]bool) map[string]int {
-	done := countEntries(all, entryDone)
-	again := countEntries(slices.DeleteFunc(slices.Clone(all), func(e ledgerEntry) bool { return !killed[e.pid] }),
-		entryDone)
-	for id := range again {
-		again[id] = min(again[id], done[id]-1) // the ack of the last one may have arrived
-	}
-	maps.DeleteFunc(again, func(_ string, n int) bool { return n == 0 })
-	return again
-}
-
-// interrupted counts for each order the killed consumers whose last attempt at it did not succeed. The kill may have
-// come before that attempt was counted.
-func interrupted(all []ledgerEntry, killed map[int]bool) map[string]int {
-	last := map[ledgerEntry]string{} // by order and consumer: attempt or done
-	for _, e := range all {
-		if killed[e.pid] {
-			last[ledgerEntry{id: e.id, pid: e.pid}] = e.what
-		}
-	}
-	n := map[string]int{}
-	for e, what := range last {
-		if what == entryAttempt {
-			n[e.id]++
-		}
-	}
-	return n
+	return counts, err
 }
 
 // evidence is read from the broker, the store and the ledger once all consumers have ended.
@@ -123,18 +75,16 @@ type evidence struct {
 	dead           []string       // dead letters
 	counted        []string       // records
 	attempts, done map[string]int // by order
-	again          map[string]int // orders handled again after a kill that came before their ack
-	interrupted    map[string]int // by order: the most attempts that a kill can have ended before they were counted
 }
 
 // gather collects the evidence. The consumers have ended, so their unacked messages are back in the queue.
-func (d *demo) gather(ctx context.Context, killed map[int]bool) (e evidence, err error) {
-	entries, err := d.ledger.entries()
-	if err != nil {
+func (d *demo) gather(ctx context.Context) (e evidence, err error) {
+	if e.attempts, err = d.ledger.counts(entryAttempt); err != nil {
 		return e, err
 	}
-	e.attempts, e.done = countEntries(entries, entryAttempt), countEntries(entries, entryDone)
-	e.again, e.interrupted = handledAgain(entries, killed), interrupted(entries, killed)
+	if e.done, err = d.ledger.counts(entryDone); err != nil {
+		return e, err
+	}
 	for _, o := range d.orders {
 		records, err := d.store.Admin().Get(ctx, d.broker.VHost, d.queue, o.ID)
 		if err != nil {
@@ -196,17 +146,15 @@ func countedLine(id string, state ops.State, failures, crashes int) string {
 
 // verdict is the outcome of a demo.
 type verdict struct {
-	OK           bool           `json:"ok"`
-	Broker       string         `json:"broker"`
-	Store        string         `json:"store"`
-	Queue        string         `json:"queue"`
-	Orders       int            `json:"orders"`
-	Handled      int            `json:"handled"`
-	DeadLettered int            `json:"dead_lettered"`
-	Again        map[string]int `json:"handled_again,omitempty"` // after a kill that came before the ack, by order
-	Uncounted    map[string]int `json:"uncounted,omitempty"`     // attempts that a kill ended, by order
-	Checks       []check        `json:"checks"`
-	Seconds      float64        `json:"seconds"` // from the first order to the proof
+	OK           bool    `json:"ok"`
+	Broker       string  `json:"broker"`
+	Store        string  `json:"store"`
+	Queue        string  `json:"queue"`
+	Orders       int     `json:"orders"`
+	Handled      int     `json:"handled"`
+	DeadLettered int     `json:"dead_lettered"`
+	Checks       []check `json:"checks"`
+	Seconds      float64 `json:"seconds"` // from the first order to the proof
 }
 
 // check is one thing that has to hold.
@@ -237,19 +185,7 @@ func (v *verdict) judge(orders []order, e evidence) {
 			dead = append(dead, deadLine(o.ID, "rejected", v.Queue))
 		}
 	}
-	for id, n := range e.again { // at-least-once delivery: nothing else may repeat an order
-		handled[id] += n
-		attempts[id] += n
-	}
-	v.Uncounted = map[string]int{}
-	for _, o := range orders {
-		more := min(e.attempts[o.ID]-attempts[o.ID], e.interrupted[o.ID])
-		if more > 0 && o.Kind != deadly { // all its attempts are certain
-			v.Uncounted[o.ID] = more
-			attempts[o.ID] += more
-		}
-	}
-	v.Orders, v.Handled, v.DeadLettered, v.Again, v.OK = len(orders), len(e.done), len(e.dead), e.again, true
+	v.Orders, v.Handled, v.DeadLettered, v.OK = len(orders), len(e.done), len(e.dead), true
 	for _, c := range []check{
 		{What: "orders still in the queue", Source: "RabbitMQ", Want: "0", Got: strconv.Itoa(e.left)},
 		{What: "orders in the dead-letter queue", Source: "RabbitMQ", Want: sortedLines(dead), Got: sortedLines(e.dead)},
@@ -302,14 +238,6 @@ func (v *verdict) print(w io.Writer) {
 		if !c.OK {
 			fmt.Fprintf(w, "        it must be: %s\n", c.Want)
 		}
-	}
-	for id, n := range v.Again {
-		fmt.Fprintf(w, "  %s was handled %s more: its consumer was killed before the broker had the ack\n", term.Shown(id),
-			printable.Plural(n, "time"))
-	}
-	for id, n := range v.Uncounted {
-		fmt.Fprintf(w, "  %s of %s not counted: a consumer was killed before it could report the failure\n",
-			printable.Plural(n, "attempt"), term.Shown(id))
 	}
 	if v.OK {
 		fmt.Fprintf(w, "%d orders: %d handled, %d dead-lettered, none lost. (%.1f s)\n", v.Orders, v.Handled, v.DeadLettered,

@@ -32,8 +32,7 @@ const (
 	// demoRestarts of one consumer are enough: the deadly order kills fewer, and more are a sign that nothing works.
 	demoRestarts = demoKills + 2
 
-	// demoWork is how long an order takes. It also lets the settlements of earlier orders reach the broker before a
-	// process dies, so that few of these are handled again.
+	// demoWork is how long an order takes.
 	demoWork = 100 * time.Millisecond
 )
 
@@ -79,9 +78,8 @@ func demoHandler(l *ledger) consumer.Handler {
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		attempt, _ := consumer.AttemptFrom(ctx)
 		switch {
-		case o.Kind == flaky && attempt.Number <= 2: // of n, a kill may have ended one that was not counted
+		case o.Kind == flaky && n <= 2:
 			return errors.New("the card service does not answer")
 		case o.Kind == poisonous:
 			return errors.New("no such product")
@@ -139,7 +137,8 @@ func (w demoWorker) run(ctx context.Context, out io.Writer) error {
 	defer store.Close()
 	c := consumer.Consumer{
 		Queue: w.Queue, Handler: demoHandler(&ledger{os.NewFile(ledgerFD, "ledger")}), Counter: store,
-		MaxRetries: demoRetries, Prefetch: 4, Observer: &lines{to: out, all: true, json: true},
+		MaxRetries: demoRetries, Observer: &lines{to: out, all: true, json: true},
+		Prefetch:     1, // so a process that dies has settled every earlier order, and none of those is handled again
 		DrainTimeout: 2 * time.Second,
 	}
 	return c.Run(ctx, b.Dial)
@@ -155,9 +154,10 @@ type fleet struct {
 
 // demoEvent is news of one consumer process.
 type demoEvent struct {
-	consumer, pid int
-	decision      *decision // nil: the process started or ended
-	ended         string    // how; empty: it started
+	consumer int
+	decision *decision // nil: the process started or ended
+	ended    string    // how; empty: it started
+	pid      int       // if it started
 }
 
 func (e demoEvent) String() string {
@@ -172,11 +172,11 @@ func (e demoEvent) String() string {
 }
 
 // watch runs two consumers until they report every order as settled, and tells the story. The verdict does not rely on
-// their reports. It returns the pids of those that were killed.
-func (d *demo) watch(ctx context.Context) (killed map[int]bool, err error) {
+// their reports.
+func (d *demo) watch(ctx context.Context) error {
 	spec, err := json.Marshal(demoWorker{AMQPURL: d.amqpURL, StoreURL: d.storeURL, Queue: d.queue})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	running, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
@@ -188,12 +188,9 @@ func (d *demo) watch(ctx context.Context) (killed map[int]bool, err error) {
 		members.Go(func() { f.keep(running, number+1) })
 	}
 	go func() { members.Wait(); close(f.events) }()
-	killed, settled := map[int]bool{}, map[string]bool{}
+	settled := map[string]bool{}
 	for e := range f.events {
 		d.say("%s", e)
-		if e.ended != "" {
-			killed[e.pid] = true
-		}
 		if e.decision != nil && (e.decision.Decision == string(consumer.OutcomeAck) ||
 			e.decision.Decision == string(consumer.OutcomeDeadLetter)) {
 			settled[e.decision.ID] = true
@@ -202,28 +199,27 @@ func (d *demo) watch(ctx context.Context) (killed map[int]bool, err error) {
 			stop()
 		}
 	}
-	return killed, ctx.Err()
+	return ctx.Err()
 }
 
 // keep starts a consumer, and again when it ends, until ctx is done.
 func (f *fleet) keep(ctx context.Context, number int) {
 	for range demoRestarts + 1 {
-		pid, err := f.run(ctx, number)
+		err := f.run(ctx, number)
 		if ctx.Err() != nil {
 			return
 		}
 		if err != nil {
-			f.events <- demoEvent{consumer: number, pid: pid, ended: err.Error()}
+			f.events <- demoEvent{consumer: number, ended: err.Error()}
 		}
 	}
 }
 
-// run runs one process to its end, and returns its pid; 0: it did not start. When ctx is done the process is asked to
-// stop, and killed if it does not.
-func (f *fleet) run(ctx context.Context, number int) (pid int, err error) {
+// run runs one process to its end. When ctx is done the process is asked to stop, and killed if it does not.
+func (f *fleet) run(ctx context.Context, number int) error {
 	path, err := os.Executable()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	cmd := exec.CommandContext(ctx, path, demoWorkerName) //nolint:gosec // itself
 	cmd.Args[0] = "strikes"
@@ -232,26 +228,25 @@ func (f *fleet) run(ctx context.Context, number int) (pid int, err error) {
 	ownGroup(cmd)
 	stdin, err := cmd.StdinPipe() // held open for as long as this process lives
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer stdin.Close()
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return 0, err
+		return err
 	}
-	pid = cmd.Process.Pid
-	f.events <- demoEvent{consumer: number, pid: pid}
+	f.events <- demoEvent{consumer: number, pid: cmd.Process.Pid}
 	scanner := bufio.NewScanner(stdout)
 	for scanner.Scan() {
 		var one decision
 		if err := json.Unmarshal(scanner.Bytes(), &one); err != nil {
-			return pid, errors.Join(fmt.Errorf("reading a decision of consumer %d: %.80q: %w", number, scanner.Text(), err),
+			return errors.Join(fmt.Errorf("reading a decision of consumer %d: %.80q: %w", number, scanner.Text(), err),
 				cmd.Cancel(), cmd.Wait())
 		}
-		f.events <- demoEvent{consumer: number, pid: pid, decision: &one}
+		f.events <- demoEvent{consumer: number, decision: &one}
 	}
-	return pid, errors.Join(scanner.Err(), cmd.Wait())
+	return errors.Join(scanner.Err(), cmd.Wait())
 }
