@@ -14,7 +14,6 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/ops"
 )
 
 func (a *app) consoleCommand() *cobra.Command {
@@ -109,11 +108,11 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		return cli.Misuse(err)
 	}
 	defer c.Close()
-	cache := &ops.Cache{Collector: figures, Keep: exportKeep}
-	defer cache.Close()
+	metrics := &exporter{from: figures}
+	defer metrics.close()
 	mux := http.NewServeMux()
 	mux.Handle("/", c)
-	mux.Handle("GET /metrics", c.Guard(metricsOf(cache)))
+	mux.Handle("GET /metrics", c.Guard(metrics.handler()))
 	return o.at.serve(ctx, mux, a.Out)
 }
 

@@ -19,8 +19,12 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// exportKeep is how long figures are given out before broker and store are asked again.
-const exportKeep = 5 * time.Second
+const (
+	// exportKeep is how long figures are given out before broker and store are asked again.
+	exportKeep = 5 * time.Second
+	// patience is how long a scrape waits for broker and store: Prometheus gives up after 10 s by default.
+	patience = 8 * time.Second
+)
 
 // exportOptions are the flags of export.
 type exportOptions struct {
@@ -68,10 +72,10 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	c := collector(b, store)
 	c.Names = o.queues
-	cache := &ops.Cache{Collector: c, Keep: exportKeep}
-	defer cache.Close()
+	metrics := &exporter{from: c}
+	defer metrics.close()
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metricsOf(cache))
+	mux.Handle("GET /metrics", metrics.handler())
 	listener, err := listen(ctx, "listen", o.listen)
 	if err != nil {
 		return err
@@ -99,23 +103,51 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 	return err
 }
 
-// patience is how long a scrape waits for broker and store: Prometheus gives up after 10 s by default.
-const patience = 8 * time.Second
-
-// source is where the figures come from: a *status.Cache.
+// source is where the figures come from: an *ops.Collector.
 type source interface {
 	All(ctx context.Context) (ops.Overview, error)
+	Close()
 }
 
-// metricsOf serves the metrics of all queues of a source.
-func metricsOf(from source) http.Handler {
+// exporter describes and collects the metrics of all queues. It keeps the figures for a while, so that scrapes cannot
+// overload broker and store.
+type exporter struct {
+	from source
+
+	mu   sync.Mutex // one scrape at a time asks
+	last ops.Overview
+	at   time.Time // of last
+}
+
+// handler serves the metrics.
+func (c *exporter) handler() http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(exporter{from})
+	registry.MustRegister(c)
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
 }
 
-// exporter describes and collects the metrics.
-type exporter struct{ from source }
+// close waits for a scrape under way, and closes the source.
+func (c *exporter) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.from.Close()
+}
+
+// figures are at most exportKeep old.
+func (c *exporter) figures() (ops.Overview, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.at) < exportKeep {
+		return c.last, nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	all, err := c.from.All(ctx)
+	if err == nil {
+		c.last, c.at = all, time.Now()
+	}
+	return all, err
+}
 
 var (
 	brokerUp = prometheus.NewDesc("strikes_broker_up",
@@ -208,7 +240,7 @@ func oneIf(is bool) float64 {
 	return 0
 }
 
-func (c exporter) Describe(to chan<- *prometheus.Desc) {
+func (c *exporter) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{brokerUp, storeUp, seen} {
 		to <- d
 	}
@@ -218,10 +250,8 @@ func (c exporter) Describe(to chan<- *prometheus.Desc) {
 }
 
 // Collect reports a broker or store that does not answer as down, and keeps the last figures of neither.
-func (c exporter) Collect(to chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	o, err := c.from.All(ctx)
+func (c *exporter) Collect(to chan<- prometheus.Metric) {
+	o, err := c.figures()
 	gauge := func(d *prometheus.Desc, value float64) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
 	}

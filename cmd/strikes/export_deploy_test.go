@@ -14,7 +14,7 @@ import (
 func registered(t *testing.T) []string {
 	t.Helper()
 	all := make(chan *prometheus.Desc, 100)
-	exporter{}.Describe(all)
+	(&exporter{}).Describe(all)
 	close(all)
 	var names []string
 	for d := range all {

@@ -24,6 +24,7 @@ type fixed struct {
 }
 
 func (f fixed) All(context.Context) (ops.Overview, error) { return f.Overview, f.err }
+func (fixed) Close()                                        {}
 
 func overview() ops.Overview {
 	holds, consumers := 1, 2
@@ -41,7 +42,7 @@ func overview() ops.Overview {
 // page returns the metrics of a source, as a scrape gets them.
 func page(from source) string {
 	w := httptest.NewRecorder()
-	metricsOf(from).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	(&exporter{from: from}).handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	return w.Body.String()
 }
 
@@ -93,7 +94,7 @@ strikes_waiting_messages{queue="shared",vhost="/"} 0
 
 // TestNames: the linter of Prometheus finds no fault with the names and help texts.
 func TestNames(t *testing.T) {
-	problems, err := testutil.CollectAndLint(exporter{fixed{overview(), nil}})
+	problems, err := testutil.CollectAndLint(&exporter{from: fixed{overview(), nil}})
 	need(t, err)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
