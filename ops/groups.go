@@ -34,8 +34,6 @@ type Group struct {
 type Tally struct {
 	groups map[[2]string]*Group
 	names  reason.Normaliser
-
-	recorded *deadletter.Message // for addReason: one for all
 }
 
 // Add counts a dead letter.
@@ -47,20 +45,13 @@ func (t *Tally) Add(m *deadletter.Message) {
 	t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, died, died, m.Name())
 }
 
+// addReasons is Add for dead letters of which only the store's records are known.
 func (t *Tally) addReasons(all []counter.DeadReason) {
-	for i := range all {
-		t.addReason(&all[i])
+	m := deadletter.OfRecord(&counter.Record{}) // one for all
+	for _, r := range all {
+		m.Record.Cause, m.Record.Reason = r.Cause, r.Reason
+		t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, r.At, r.At, r.ID)
 	}
-}
-
-// addReason is Add for a dead letter of which only the store's record is known.
-func (t *Tally) addReason(r *counter.DeadReason) {
-	if t.recorded == nil {
-		t.recorded = deadletter.OfRecord(&counter.Record{})
-	}
-	m := t.recorded
-	m.Record.Cause, m.Record.Reason = r.Cause, r.Reason
-	t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, r.At, r.At, r.ID)
 }
 
 // ofReason is the dead letter of which the store knows r.
@@ -174,9 +165,6 @@ func (q *Queue) groupsOfReasons(ctx context.Context, filter deadletter.Filter, b
 		}
 		out.Count += len(found)
 		counting.add(found)
-		if q.Counting != nil {
-			q.Counting(out.Count)
-		}
 		spent = budget > 0 && time.Since(began) > budget
 	}
 	out.Groups = counting.end().Groups()

@@ -41,7 +41,6 @@ type Queue struct {
 	VHost string
 	Name  string
 
-	Counting func(n int) // is told how many dead letters Groups has counted; nil is silent
 	// gets the reason why consumers ignore the queue's override, or why the audit log lacks a change; nil is silent
 	Warn func(error)
 }

@@ -8,7 +8,7 @@ import (
 	"io"
 	"iter"
 	"runtime/debug"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -279,7 +279,7 @@ func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter) e
 	if q.counting == nil {
 		q.count(ctx, f)
 	}
-	counted, err := q.counting.wait(term.NewProgress(c.Err), recorded)
+	counted, err := q.counting.groups()
 	switch {
 	case err != nil:
 		return q.fail(err)
@@ -341,11 +341,7 @@ func (q *dlq) provenance(recorded int, now time.Time) string {
 // counting groups the store's records while the broker is asked, which takes about as long.
 type counting struct {
 	cancel context.CancelFunc
-	done   chan struct{}
-	n      atomic.Int64 // records so far
-
-	groups ops.Groups // when done
-	err    error
+	groups func() (ops.Groups, error) // waits until all are counted
 }
 
 // beginCounting begins to count the records for --groups, if --groups may be answered from them.
@@ -358,37 +354,13 @@ func (c *deadList) beginCounting(ctx context.Context, q *dlq, f deadletter.Filte
 
 func (q *dlq) count(ctx context.Context, f deadletter.Filter) {
 	ctx, cancel := context.WithCancel(ctx)
-	counting := &counting{cancel: cancel, done: make(chan struct{})}
-	q.counting = counting
-	of := q.records()
-	of.Counting = func(n int) { counting.n.Store(int64(n)) }
-	go func() {
-		defer close(counting.done)
-		counting.groups, counting.err = of.Groups(ctx, f, 0)
-	}()
+	groups := sync.OnceValues(func() (ops.Groups, error) { return q.records().Groups(ctx, f, 0) })
+	go func() { _, _ = groups() }()
+	q.counting = &counting{cancel, groups}
 }
 
 // end stops the count, if it still goes on.
 func (c *counting) end() {
 	c.cancel()
-	<-c.done
-}
-
-// wait shows progress until the count is done. of is the number of records; nil: not known.
-func (c *counting) wait(p *term.Progress, of *int) (ops.Groups, error) {
-	defer p.Finish()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-c.done:
-			return c.groups, c.err
-		case <-tick.C:
-			n, all := int(c.n.Load()), -1
-			if of != nil {
-				all = max(*of, n)
-			}
-			p.Show("counting records", n, all)
-		}
-	}
+	_, _ = c.groups()
 }

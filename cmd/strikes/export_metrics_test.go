@@ -24,7 +24,7 @@ type fixed struct {
 }
 
 func (f fixed) All(context.Context) (ops.Overview, error) { return f.Overview, f.err }
-func (fixed) Close()                                        {}
+func (fixed) Close()                                      {}
 
 func overview() ops.Overview {
 	holds, consumers := 1, 2
