@@ -48,7 +48,7 @@ func TestDeadShowOnAFullDisk(t *testing.T) {
 }
 
 func TestReportOnAFullDisk(t *testing.T) {
-	p := &publishing{report: jsonl.NewEncoder(&full{})}
+	p := &publish{report: jsonl.NewEncoder(&full{})}
 	if p.tell(entry{}, amqp.Publishing{}, nil); !errors.Is(p.unsaid, errFull) {
 		t.Errorf("publish --json: %v", p.unsaid)
 	}

@@ -29,13 +29,25 @@ type publish struct {
 	connect.Flags
 
 	exchange, contentType string
-	routingKey            string
+	routingKey            string // of messages that bring none
 	ndjson, json          bool
 	timeout               time.Duration
+
+	publisher   *publisher.Publisher
+	key         string              // with the exchange; without one the queue
+	partitions  func() (int, error) // of the queue key; 0: it has none
+	partitioned bool                // a message was published to them
+	report      *json.Encoder       // nil: none
+	bar         *term.Progress
+
+	used                         bool
+	confirmed, failed, undecided int
+	unsure                       []entry // a few of those that are undecided
+	unsaid                       error   // why the report is not whole
 }
 
 func (a *app) publishCommand() *cobra.Command {
-	o := publish{Streams: a.Streams}
+	p := publish{Streams: a.Streams}
 	cmd := &cobra.Command{
 		Use: "publish QUEUE|KEY [FILE…]", Short: "publish messages with an id, persistent and confirmed",
 		Args: cobra.MinimumNArgs(1),
@@ -62,21 +74,21 @@ The messages enter the queue in the order of the input. publish stops when one
 fails, after those that were sent with it (512 at most), and says how many were
 confirmed and which may or may not have arrived.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.run(cmd.Context(), args[0], args[1:])
+			return p.run(cmd.Context(), args[0], args[1:])
 		},
 	}
 	flags := cmd.Flags()
-	o.AddBroker(cmd)
-	flags.StringVar(&o.exchange, "exchange", "",
+	p.AddBroker(cmd)
+	flags.StringVar(&p.exchange, "exchange", "",
 		"publish to `EXCHANGE` with the routing key KEY; if empty, to the queue itself")
-	flags.StringVar(&o.routingKey, "routing-key", "", "the routing `KEY` of messages that bring none, for a QUEUE with "+
+	flags.StringVar(&p.routingKey, "routing-key", "", "the routing `KEY` of messages that bring none, for a QUEUE with "+
 		"partitions")
-	flags.BoolVar(&o.ndjson, "ndjson", false, "each line is a JSON object")
-	flags.StringVar(&o.contentType, "content-type", "", "`TYPE` of messages that bring none")
-	flags.DurationVar(&o.timeout, "timeout", 30*time.Second,
+	flags.BoolVar(&p.ndjson, "ndjson", false, "each line is a JSON object")
+	flags.StringVar(&p.contentType, "content-type", "", "`TYPE` of messages that bring none")
+	flags.DurationVar(&p.timeout, "timeout", 30*time.Second,
 		"give up when a batch (512 messages at most) is not confirmed within this `TIME`")
 	cli.FromEnv(flags, "timeout")
-	cli.JSON(flags, &o.json, "print one JSON object for each message, with its id")
+	cli.JSON(flags, &p.json, "print one JSON object for each message, with its id")
 	return cmd
 }
 
@@ -89,24 +101,24 @@ const (
 )
 
 // run publishes the messages in files to a queue, or to an exchange with a key.
-func (o *publish) run(ctx context.Context, key string, files []string) error {
+func (p *publish) run(ctx context.Context, key string, files []string) error {
 	name, of := key, "QUEUE"
-	if o.exchange != "" {
-		name, of = o.exchange, "--exchange"
+	if p.exchange != "" {
+		name, of = p.exchange, "--exchange"
 	}
 	if err := broker.CheckName(name); err != nil {
 		return cli.Misusef("%s: %w", of, err)
 	}
-	if o.exchange != "" && o.routingKey != "" {
+	if p.exchange != "" && p.routingKey != "" {
 		return cli.Misusef("--routing-key is for a QUEUE with partitions; with --exchange the argument is the key")
 	}
-	if o.timeout <= 0 {
-		return cli.Refused("timeout", o.timeout, "positive")
+	if p.timeout <= 0 {
+		return cli.Refused("timeout", p.timeout, "positive")
 	}
 	if err := checkFiles(files); err != nil {
 		return err
 	}
-	b, err := o.Broker()
+	b, err := p.Broker()
 	if err != nil {
 		return err
 	}
@@ -114,42 +126,39 @@ func (o *publish) run(ctx context.Context, key string, files []string) error {
 	if err != nil {
 		return err
 	}
-	if of, _, err := broker.PartitionedBy(ctx, conn, key); o.exchange == "" && err == nil && of != "" {
+	if of, _, err := broker.PartitionedBy(ctx, conn, key); p.exchange == "" && err == nil && of != "" {
 		connect.Close(conn)
 		return cli.Misusef("queue %s is a partition: publish to %s, with a routing key", term.Shown(key), term.Shown(of))
 	}
-	pub, err := publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: o.timeout,
-		Logger: cli.NewLogger(o.Err, false)}) //nolint:contextcheck // Close ends it
+	p.publisher, err = publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: p.timeout,
+		Logger: cli.NewLogger(p.Err, false)}) //nolint:contextcheck // Close ends it
 	if err != nil {
 		connect.Close(conn)
 		return err
 	}
-	p := &publishing{
-		publisher: pub, exchange: o.exchange, key: key, contentType: o.contentType,
-		timeout: o.timeout, bar: term.NewProgress(o.Err), routingKey: o.routingKey,
-	}
+	p.key, p.bar = key, term.NewProgress(p.Err)
 	p.partitions = sync.OnceValues(func() (int, error) { return b.Partitions(ctx, key) })
-	if o.json {
-		p.report = jsonl.NewEncoder(o.Out)
+	if p.json {
+		p.report = jsonl.NewEncoder(p.Out)
 	}
-	r := reader{stdin: o.In, parse: jsonl.ParseText, blank: true}
-	if o.ndjson {
+	r := reader{stdin: p.In, parse: jsonl.ParseText, blank: true}
+	if p.ndjson {
 		r.parse, r.blank = jsonl.ParseMessage, false
 	}
 	err = cmp.Or(p.all(ctx, r, files), p.unsaid)
 	if n, _ := p.parts(err); n > 0 {
 		err = cli.Misusef("queue %s has %d partitions, so each message needs a routing key: give --routing-key, or "+
 			"\"routing_key\" with --ndjson: %w", term.Shown(key), n, err)
-	} else if o.exchange == "" && !p.partitioned && errors.Is(err, publisher.ErrUnroutable) {
+	} else if p.exchange == "" && !p.partitioned && errors.Is(err, publisher.ErrUnroutable) {
 		err = fmt.Errorf("%w: %w", b.NoQueue(ctx, key, broker.ErrNotFound), err)
 	}
-	if closing := closeSoon(pub, err != nil); err == nil {
+	if closing := closeSoon(p.publisher, err != nil); err == nil {
 		err = closing
 	}
 	if !p.used { // the publisher dials for the first message
 		connect.Close(conn)
 	}
-	fmt.Fprintln(o.Err, p.summary())
+	fmt.Fprintln(p.Err, p.summary())
 	return err
 }
 
@@ -172,30 +181,9 @@ func closeSoon(pub *publisher.Publisher, failed bool) error {
 	}
 }
 
-// publishing is the state of one publish command.
-type publishing struct {
-	publisher   *publisher.Publisher
-	exchange    string
-	key         string
-	contentType string
-	timeout     time.Duration
-	report      *json.Encoder // nil: none
-
-	routingKey  string              // of entries without one
-	partitions  func() (int, error) // of the queue key; 0: it has none
-	partitioned bool                // a message was published to them
-
-	bar *term.Progress
-
-	used                         bool
-	confirmed, failed, undecided int
-	unsure                       []entry // a few of those that are undecided
-	unsaid                       error   // why the report is not whole
-}
-
 // all publishes the messages that the reader finds, until that ends, a message fails, or ctx is done. A reader that
 // waits for input that does not come is left behind, for nothing ends such a read; the process is about to end.
-func (p *publishing) all(ctx context.Context, r reader, files []string) error {
+func (p *publish) all(ctx context.Context, r reader, files []string) error {
 	defer p.bar.Finish()
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -216,7 +204,7 @@ func (p *publishing) all(ctx context.Context, r reader, files []string) error {
 
 // batch publishes entries in order. It stops before the first one that has no destination, and returns its error.
 // Once ctx is done, the sent messages have a little time left to be confirmed.
-func (p *publishing) batch(ctx context.Context, entries []entry) error {
+func (p *publish) batch(ctx context.Context, entries []entry) error {
 	p.used = true
 	var msgs []publisher.Message
 	var refused error
@@ -243,7 +231,7 @@ func (p *publishing) batch(ctx context.Context, entries []entry) error {
 }
 
 // address returns the message of an entry with its destination: an exchange, a queue, or a partition of it.
-func (p *publishing) address(e entry) (publisher.Message, error) {
+func (p *publish) address(e entry) (publisher.Message, error) {
 	key := cmp.Or(e.key, p.routingKey)
 	switch {
 	case p.exchange != "" && e.key != "":
@@ -269,7 +257,7 @@ func (p *publishing) address(e entry) (publisher.Message, error) {
 }
 
 // parts counts the partitions of a queue to which a message was published without a routing key.
-func (p *publishing) parts(err error) (int, error) {
+func (p *publish) parts(err error) (int, error) {
 	if p.exchange != "" || p.partitioned || !errors.Is(err, publisher.ErrUnroutable) {
 		return 0, nil
 	}
@@ -277,7 +265,7 @@ func (p *publishing) parts(err error) (int, error) {
 }
 
 // count takes the outcome of a batch, and returns the error of the first message that failed.
-func (p *publishing) count(ctx context.Context, entries []entry, msgs []publisher.Message, outcome error) error {
+func (p *publish) count(ctx context.Context, entries []entry, msgs []publisher.Message, outcome error) error {
 	errs := make([]error, len(entries))
 	var failed *publisher.BatchError
 	if errors.As(outcome, &failed) {
@@ -312,7 +300,7 @@ type sent struct {
 	Error     string `json:"error,omitempty"`
 }
 
-func (p *publishing) tell(e entry, msg amqp.Publishing, err error) {
+func (p *publish) tell(e entry, msg amqp.Publishing, err error) {
 	s := sent{ID: msg.MessageId, Source: e.source, Line: e.line, Confirmed: err == nil}
 	var why *publisher.Error
 	switch {
@@ -334,7 +322,7 @@ func (p *publishing) tell(e entry, msg amqp.Publishing, err error) {
 	}
 }
 
-func (p *publishing) summary() string {
+func (p *publish) summary() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d confirmed", p.confirmed)
 	if p.failed > 0 {
