@@ -6,6 +6,7 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"sync"
+	"sync/atomic"
 	"syscall"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -59,35 +60,24 @@ func isReset(err error) bool {
 
 // progress is how far an attempt came, on its last connection.
 type progress struct {
-	mu       sync.Mutex
-	sent     bool // the headers, and maybe more
-	reused   bool // earlier requests used the connection
-	answered bool // the first byte of a response came, which was no 1xx
+	sent     atomic.Bool // the headers, and maybe more
+	reused   atomic.Bool // earlier requests used the connection, so the first byte may belong to the previous response
+	answered atomic.Bool // the first byte of a response came, which was no 1xx
 }
 
 // trace follows a request. GetConn is also called where net/http tries again, because nothing was sent.
 func (p *progress) trace() *httptrace.ClientTrace {
-	locked := func(set func()) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		set()
-	}
 	return &httptrace.ClientTrace{
-		GetConn:              func(string) { locked(func() { p.sent, p.answered = false, false }) },
-		GotConn:              func(c httptrace.GotConnInfo) { locked(func() { p.reused = c.Reused }) },
-		WroteHeaders:         func() { locked(func() { p.sent = true }) },
-		GotFirstResponseByte: func() { locked(func() { p.answered = true }) },
+		GetConn: func(string) {
+			p.sent.Store(false)
+			p.answered.Store(false)
+		},
+		GotConn:              func(c httptrace.GotConnInfo) { p.reused.Store(c.Reused) },
+		WroteHeaders:         func() { p.sent.Store(true) },
+		GotFirstResponseByte: func() { p.answered.Store(true) },
 		Got1xxResponse: func(int, textproto.MIMEHeader) error {
-			locked(func() { p.answered = false })
+			p.answered.Store(false)
 			return nil
 		},
 	}
-}
-
-// now returns whether the headers were sent, and whether a response began. On a reused connection its first byte may
-// belong to the previous response.
-func (p *progress) now() (sent, answered, reused bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.sent, p.answered, p.reused
 }

@@ -90,15 +90,6 @@ type refusal struct {
 	accepted atomic.Bool // it has responded, and refused none since
 }
 
-// certain reports whether an error is a refusal, or another error of TLS that waiting does not fix.
-func (r *refusal) certain(err error) bool {
-	if misconfigured(err) {
-		r.accepted.Store(false)
-		return true
-	}
-	return false
-}
-
 // possible reports whether an error may be a refusal whose reason was lost. Only a reset loses it, because the bytes
 // before the end of a connection are read first.
 func (r *refusal) possible(err error) bool {

@@ -96,17 +96,18 @@ func (e *Endpoint) authorize(r *http.Request) (secrets []string, err error) {
 func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets []string, message string) error {
 	cause := context.Cause(ctx)
 	seen := hide(err.Error(), secrets)
-	sent, answered, reused := p.now()
+	sent, answered := p.sent.Load(), p.answered.Load()
 	switch {
 	case cause != nil && sent:
 		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
-	case e.refusal.certain(err):
+	case misconfigured(err):
+		e.refusal.accepted.Store(false)
 		return consumer.NotCounted(e.misconfigured(seen))
 	case !sent:
 		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %s", e.shown(), seen))
 	case e.refusal.possible(err) && e.doubts.more(message):
 		return consumer.NotCounted(e.misconfigured(seen))
-	case answered && !reused:
+	case answered && !p.reused.Load():
 		return fmt.Errorf("%s sent no valid HTTP response: %s", e.shown(), seen)
 	case answered:
 		return consumer.Crashed(fmt.Errorf("%s sent no valid HTTP response on a connection of earlier requests: %s",

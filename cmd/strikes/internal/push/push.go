@@ -86,7 +86,7 @@ func transport(secure *tls.Config, connections int) *http.Transport {
 		if err != nil {
 			return nil, err
 		}
-		return newReadFirst(conn), nil
+		return &readFirst{Conn: conn, over: make(chan struct{})}, nil
 	}
 	return &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSClientConfig: secure,
@@ -149,8 +149,6 @@ type readFirst struct {
 	over    chan struct{} // no more can be read
 	endOnce sync.Once
 }
-
-func newReadFirst(conn net.Conn) *readFirst { return &readFirst{Conn: conn, over: make(chan struct{})} }
 
 func (c *readFirst) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
