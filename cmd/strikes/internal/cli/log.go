@@ -29,7 +29,7 @@ func NewLogger(w io.Writer, verbose bool) *slog.Logger {
 			return a
 		}}),
 		to:      w,
-		printed: &printed{remarks: map[string]bool{}},
+		printed: new(sync.Map),
 	})
 }
 
@@ -38,33 +38,22 @@ func NewLogger(w io.Writer, verbose bool) *slog.Logger {
 type log struct {
 	slog.Handler
 	to      io.Writer // for commands, which a slog.TextHandler would quote
-	printed *printed
-}
-
-// printed are the remarks that were printed.
-type printed struct {
-	mu      sync.Mutex
-	remarks map[string]bool
-}
-
-func (t *printed) before(remark string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := t.remarks[remark]
-	t.remarks[remark] = true
-	return before
+	printed *sync.Map // the remarks that were printed
 }
 
 func (l *log) Handle(ctx context.Context, r slog.Record) error {
 	attrs, is := remark(r)
 	_, outcome := attrs["outcome"]
 	_, nameless := attrs["fingerprint"] // which is shown nowhere else
-	switch {
-	case outcome && !nameless: // consume prints it as a decision
+	if outcome && !nameless {           // consume prints it as a decision
 		return nil
-	case is && l.printed.before(r.Message):
-		return nil
-	case is && attrs["code"] != "":
+	}
+	if is {
+		if _, before := l.printed.LoadOrStore(r.Message, nil); before {
+			return nil
+		}
+	}
+	if is && attrs["code"] != "" {
 		short := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 		short.AddAttrs(slog.String("queue", attrs["queue"]))
 		err := l.Handler.Handle(ctx, short)
