@@ -78,7 +78,7 @@ func failOnce(t *testing.T, url, queue, id string) {
 // withChannel calls f with a channel to the broker.
 func withChannel(t *testing.T, f func(*amqp.Channel) error) {
 	t.Helper()
-	b, err := connect.NewBroker(brokerURL(t), "test")
+	b, err := connect.NewBroker(brokerURL(t), "test", "--amqp-url")
 	need(t, err)
 	need(t, b.With(t.Context(), func(conn *amqp.Connection) error { return broker.OnChannel(t.Context(), conn, f) }))
 }

@@ -242,7 +242,7 @@ func TestStatusOfASuspect(t *testing.T) {
 func TestStatusWithManagement(t *testing.T) {
 	t.Parallel()
 	queue := declaredQueue(t)
-	direct, err := connect.NewBroker(brokerURL(t), "test")
+	direct, err := connect.NewBroker(brokerURL(t), "test", "--amqp-url")
 	need(t, err)
 	conn, err := direct.Dial(t.Context())
 	need(t, err)

@@ -131,7 +131,7 @@ func memory(pid int, done <-chan struct{}) (peak int64) {
 // buryMany makes dead letters m0, m1, … with a record each.
 func buryMany(t *testing.T, kind, queue string, n int) {
 	t.Helper()
-	b, err := connect.NewBroker(brokerURL(t), "test")
+	b, err := connect.NewBroker(brokerURL(t), "test", "--amqp-url")
 	need(t, err)
 	if kind == "classic" {
 		withChannel(t, func(ch *amqp.Channel) error {

@@ -100,7 +100,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		defer undo(private.Close)
 		d.amqpURL, d.managementURL = private.URL, private.ManagementURL
 	}
-	if d.broker, err = connect.NewBroker(d.amqpURL, "strikes demo"); err != nil {
+	if d.broker, err = connect.NewBroker(d.amqpURL, "strikes demo", "--amqp-url"); err != nil {
 		return err
 	}
 	if d.database != "" {
@@ -119,7 +119,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		defer embedded.Close()
 		d.storeURL, v.Store = "redis://"+embedded.Addr(), "embedded"
 	}
-	if d.store, err = connect.OpenStore(ctx, connect.Patient(d.storeURL), d.queue); err != nil {
+	if d.store, err = connect.OpenStore(ctx, connect.Patient(d.storeURL), d.queue, "--store-url"); err != nil {
 		return err
 	}
 	defer undo(d.store.Close)

@@ -126,11 +126,11 @@ func (a *app) demoWorkerCommand() *cobra.Command {
 }
 
 func (w demoWorker) run(ctx context.Context, out io.Writer) error {
-	b, err := connect.NewBroker(w.AMQPURL, "strikes "+demoWorkerName)
+	b, err := connect.NewBroker(w.AMQPURL, "strikes "+demoWorkerName, "--amqp-url")
 	if err != nil {
 		return err
 	}
-	store, err := connect.OpenStore(ctx, w.StoreURL, w.Queue)
+	store, err := connect.OpenStore(ctx, w.StoreURL, w.Queue, "--store-url")
 	if err != nil {
 		return err
 	}

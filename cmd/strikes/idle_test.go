@@ -124,7 +124,7 @@ func TestIdleStops(t *testing.T) {
 
 // TestOwnConsumerIsCounted has a broker answer that a queue has no message: that is believed once it counts a consumer.
 func TestOwnConsumerIsCounted(t *testing.T) {
-	b, err := connect.NewBroker(brokerURL(t), "test")
+	b, err := connect.NewBroker(brokerURL(t), "test", "--amqp-url")
 	need(t, err)
 	if err := b.With(t.Context(), func(conn *amqp.Connection) error {
 		ch, err := conn.Channel()

@@ -182,7 +182,7 @@ func (w oneEvent) Flush() { w.leave() }
 
 // readingPages are the requests to a console that may change nothing, and that of its forms that read.
 func readingPages(t *testing.T, queue string) (reads []func()) {
-	b, err := connect.NewBroker(brokerURL(t), "test")
+	b, err := connect.NewBroker(brokerURL(t), "test", "--amqp-url")
 	need(t, err)
 	store := storeOf(t, storeURL(t), queue)
 	c, err := console.New(console.Options{Store: store, Dial: b.Dial, VHost: b.VHost, Management: managementURL(t)})

@@ -170,7 +170,7 @@ func old(ts *testscript.TestScript, _ bool, args []string) {
 
 // onChannel calls f with a channel to the script's broker.
 func onChannel(ts *testscript.TestScript, f func(*amqp.Channel) error) {
-	b, err := connect.NewBroker(ts.Getenv("AMQP_URL"), "test")
+	b, err := connect.NewBroker(ts.Getenv("AMQP_URL"), "test", "--amqp-url")
 	ts.Check(err)
 	ts.Check(b.With(context.Background(), func(conn *amqp.Connection) error {
 		return broker.OnChannel(context.Background(), conn, f)
@@ -228,7 +228,7 @@ func sharing(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func readyIn(url, queue string) (n int, err error) {
-	b, err := connect.NewBroker(url, "test")
+	b, err := connect.NewBroker(url, "test", "--amqp-url")
 	if err != nil {
 		return 0, err
 	}

@@ -38,11 +38,8 @@ type Broker struct {
 	management string // URL of the management API; empty: it is looked for at its usual address
 }
 
-// NewBroker reads a URL. The connections have the name.
-func NewBroker(rawURL, name string) (*Broker, error) { return newBroker(rawURL, name, "--amqp-url") }
-
-// newBroker is NewBroker for a URL that is called so in errors.
-func newBroker(rawURL, name, called string) (*Broker, error) {
+// NewBroker reads a URL, which is called so in errors. The connections have the name.
+func NewBroker(rawURL, name, called string) (*Broker, error) {
 	at, err := broker.ParseURL(rawURL)
 	if err != nil {
 		return nil, refusedURL(called, err)

@@ -21,7 +21,7 @@ func TestDialStops(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	need(t, err)
 	defer l.Close()
-	b, err := NewBroker("amqp://guest:secret@"+l.Addr().String()+"/", "test")
+	b, err := NewBroker("amqp://guest:secret@"+l.Addr().String()+"/", "test", "--amqp-url")
 	need(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -39,7 +39,7 @@ func TestDialErrors(t *testing.T) {
 	refusing, err := net.Listen("tcp", "127.0.0.1:0")
 	need(t, err)
 	_ = refusing.Close()
-	b, err := NewBroker("amqp://guest:secret@"+refusing.Addr().String()+"/", "test")
+	b, err := NewBroker("amqp://guest:secret@"+refusing.Addr().String()+"/", "test", "--amqp-url")
 	need(t, err)
 	_, err = b.Dial(t.Context())
 	if cli.ExitCode(err) != cli.ExitUnreachable || strings.Contains(err.Error(), "secret") ||

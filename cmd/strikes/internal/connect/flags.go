@@ -65,7 +65,7 @@ func (f *Flags) AddRecords(cmd *cobra.Command) {
 // Broker is the broker that --amqp-url names, and its management API that of --management-url. Its connections have the
 // command's name. --vhost must be that of its URL: the broker is asked about queues.
 func (f *Flags) Broker() (*Broker, error) {
-	b, err := newBroker(f.AMQPURL, f.cmd.CommandPath(), f.called("amqp-url"))
+	b, err := NewBroker(f.AMQPURL, f.cmd.CommandPath(), f.called("amqp-url"))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (f *Flags) StoreVHost() (string, error) {
 // Store opens the store for an operator, who waits longer for a reply than a consumer does, and makes sure that it
 // answers.
 func (f *Flags) Store(ctx context.Context) (*counter.Counter, error) {
-	return openStore(ctx, Patient(f.StoreURL), f.Prefix, f.called("store-url"))
+	return OpenStore(ctx, Patient(f.StoreURL), f.Prefix, f.called("store-url"))
 }
 
 // StoreUnasked is Store without asking whether the store is there.
@@ -108,7 +108,7 @@ func (f *Flags) StoreUnasked() (*counter.Counter, error) {
 // StoreForSteps opens the store for a consumer, which repeats a step if the store is slow, and makes sure that it
 // answers.
 func (f *Flags) StoreForSteps(ctx context.Context) (*counter.Counter, error) {
-	return openStore(ctx, f.StoreURL, f.Prefix, f.called("store-url"))
+	return OpenStore(ctx, f.StoreURL, f.Prefix, f.called("store-url"))
 }
 
 func (f *Flags) called(name string) string { return cli.Called(f.cmd.Flags(), name) }

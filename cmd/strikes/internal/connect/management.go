@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -41,40 +42,17 @@ func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need ins
 	ctx, cancel := context.WithTimeout(ctx, guessTimeout)
 	defer cancel()
 	with := need
+	if with.Management = GuessManagement(b.URL); with.Management == "" {
+		return need, errors.New("the AMQP port is too high to derive a management port")
+	}
 	var err error
-	if with.HTTPClient, err = b.guessing(); err != nil {
+	if with.HTTPClient, err = b.guessing(); err == nil {
+		err = doctor.TryManagement(ctx, conn, with)
+	}
+	if err != nil {
 		return need, err
 	}
-	err = errors.New("the AMQP port is too high to derive a management port")
-	for i, at := range usualManagement(b.URL) {
-		with.Management = at
-		tried := doctor.TryManagement(ctx, conn, with)
-		switch {
-		case tried == nil:
-			return with, nil
-		case i == 0:
-			err = tried
-		default:
-			err = fmt.Errorf("%w; %w", err, tried)
-		}
-	}
-	return need, err
-}
-
-// usualManagement returns the addresses to try: the AMQP port + 10000, and for amqps also the usual port, because a
-// proxy may have moved one port and not the other.
-func usualManagement(amqpURL string) []string {
-	beside := GuessManagement(amqpURL)
-	uri, err := amqp.ParseURI(amqpURL)
-	if err != nil || uri.Scheme != "amqps" {
-		return slices.DeleteFunc([]string{beside}, func(at string) bool { return at == "" })
-	}
-	uri.Port = 5671
-	usual := GuessManagement(uri.String())
-	if beside == "" || beside == usual {
-		return []string{usual}
-	}
-	return []string{beside, usual}
+	return with, nil
 }
 
 // guessing is a client that trusts the same certificates as the AMQP connection.
@@ -157,35 +135,29 @@ func queueNames(cmd *cobra.Command, given []string, begun string) []string {
 		}
 		return ""
 	}
-	b, err := NewBroker(flag("amqp-url"), "")
+	b, err := NewBroker(flag("amqp-url"), "", "--amqp-url")
 	if err != nil {
 		return nil
-	}
-	vhost := b.VHost
-	if named := flag("vhost"); named != "" {
-		vhost = named
 	}
 	client, err := b.guessing()
 	if err != nil {
 		return nil
 	}
-	at := usualManagement(b.URL)
+	at := GuessManagement(b.URL)
 	if named := flag("management-url"); named != "" {
-		at, client = []string{named}, nil
+		at, client = named, nil
 	}
-	for _, base := range at {
-		api, err := broker.NewAPI(base, client)
-		if err != nil {
-			return nil
-		}
-		names, err := api.Names(ctx, vhost, begun)
-		if err == nil {
-			return slices.DeleteFunc(names, func(name string) bool {
-				return strings.HasPrefix(name, "-") || strings.ContainsFunc(name, unicode.IsControl) || slices.Contains(given, name)
-			})
-		}
+	api, err := broker.NewAPI(at, client)
+	if err != nil {
+		return nil
 	}
-	return nil
+	names, err := api.Names(ctx, cmp.Or(flag("vhost"), b.VHost), begun)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		return strings.HasPrefix(name, "-") || strings.ContainsFunc(name, unicode.IsControl) || slices.Contains(given, name)
+	})
 }
 
 // noQueueError is broker.ErrNotFound with a text of its own.

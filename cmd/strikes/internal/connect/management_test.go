@@ -6,7 +6,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 )
 
@@ -20,21 +19,6 @@ func TestGuessManagement(t *testing.T) {
 		"http://h/":                           "",
 	} {
 		if got := GuessManagement(amqpURL); got != want {
-			t.Errorf("%s: %q, want %q", amqpURL, got, want)
-		}
-	}
-}
-
-func TestUsualManagement(t *testing.T) {
-	for amqpURL, want := range map[string][]string{
-		"amqp://mq.example/":                {"http://guest:guest@mq.example:15672"},
-		"amqp://mq.example:60000/":          nil,
-		"amqps://mq.example/":               {"https://guest:guest@mq.example:15671"},
-		"amqps://o:p%2Fw@mq.example:5871/v": {"https://o:p%2Fw@mq.example:15871", "https://o:p%2Fw@mq.example:15671"},
-		"amqps://mq.example:60000/":         {"https://guest:guest@mq.example:15671"},
-		"amqps://[::1]:60000/":              {"https://guest:guest@[::1]:15671"},
-	} {
-		if got := usualManagement(amqpURL); !slices.Equal(got, want) {
 			t.Errorf("%s: %q, want %q", amqpURL, got, want)
 		}
 	}

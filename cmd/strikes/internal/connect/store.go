@@ -71,11 +71,8 @@ func NoDatabase(err error) bool {
 
 // OpenStore opens a store and makes sure that it answers. If a reply is late or lost, it asks again for operatorWait:
 // the store may be well.
-func OpenStore(ctx context.Context, rawURL, prefix string) (*counter.Counter, error) {
-	return openStore(ctx, rawURL, prefix, "--store-url")
-}
-
-func openStore(ctx context.Context, rawURL, prefix, called string) (*counter.Counter, error) {
+// The URL is called so in errors.
+func OpenStore(ctx context.Context, rawURL, prefix, called string) (*counter.Counter, error) {
 	store, err := dialStore(rawURL, prefix, called)
 	if err != nil {
 		return nil, err

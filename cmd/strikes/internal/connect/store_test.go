@@ -25,7 +25,7 @@ func TestOpenStoreThroughALostReply(t *testing.T) {
 		})
 		need(t, err)
 		defer p.Close()
-		store, err := OpenStore(t.Context(), "redis://"+p.Addr(), "")
+		store, err := OpenStore(t.Context(), "redis://"+p.Addr(), "", "--store-url")
 		if err != nil {
 			t.Errorf("without the reply to request %d (%+v): %v", number, how, err)
 			return n.Load()
@@ -48,7 +48,7 @@ func TestOpenStoreWithoutAStore(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	need(t, err)
 	_ = listener.Close()
-	_, err = OpenStore(t.Context(), "redis://"+listener.Addr().String(), "")
+	_, err = OpenStore(t.Context(), "redis://"+listener.Addr().String(), "", "--store-url")
 	if cli.ExitCode(err) != cli.ExitUnreachable || replyLost(err) {
 		t.Errorf("exit %d, asked again: %v: %v", cli.ExitCode(err), replyLost(err), err)
 	}
