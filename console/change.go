@@ -57,22 +57,22 @@ func changesOf(r *http.Request) (all []change, err error) {
 	queues, ids := slices.Concat(q["queue"], picked(q["pick-queue"])), slices.Concat(q["id"], picked(q["pick-id"]))
 	switch {
 	case !visitorOf(r).Allowed.Has(Verb(right)):
-		return nil, forbiddenError{Verb(right)}
+		return nil, forbidden(Verb(right))
 	case i < 0: // the audit would name another change than the one that is made
-		return nil, formError{"the address names no change of this page, or one that cannot be undone"}
+		return nil, formError("the address names no change of this page, or one that cannot be undone")
 	}
 	first.Change = ops.Changes[i]
 	switch {
 	case slices.Contains(ids, ""), len(ids) == 0 && (!first.OfQueue || first.OfMessage && q.Has("of")):
-		return nil, formError{"no message is selected"}
+		return nil, formError("no message is selected")
 	case len(queues) == 0:
-		return nil, formError{"no queue is selected"}
+		return nil, formError("no queue is selected")
 	case len(queues) > 1 && first.OfMessage, len(ids) > 1 && !first.OfMessage, len(queues)*max(len(ids), 1) > mostChanges:
-		return nil, formError{fmt.Sprintf("too much is selected; %s works on %d at most", first.Verb, mostChanges)}
+		return nil, formError(fmt.Sprintf("too much is selected; %s works on %d at most", first.Verb, mostChanges))
 	}
 	for _, queue := range queues {
 		if err := broker.CheckName(queue); err != nil {
-			return nil, formError{"the queue in the address: " + err.Error()}
+			return nil, formError("the queue in the address: " + err.Error())
 		}
 		ch := first
 		ch.Queue = queue
@@ -191,7 +191,7 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 		var unwritten error
 		q.Warn = func(err error) { unwritten = err }
 		text, err := c.carryOut(ctx, q, ch, visitorOf(r).Actor)
-		var tight limitError
+		var tight refusedError // by the check of the delivery limit
 		switch {
 		case errors.As(err, &tight) && i == 0: // the limit is that of the queue, so it refuses all or none
 			v.Refuse = err.Error()
@@ -252,13 +252,7 @@ func (ch change) check() string {
 	return ""
 }
 
-// limitError refuses attempts before which the broker would dead-letter the message by itself.
-type limitError struct{ finding inspect.Finding }
-
-func (e limitError) Error() string {
-	return fmt.Sprintf("%s; %s. %s", e.finding.Seen, e.finding.Impact, e.finding.Fix)
-}
-
+// checkDeliveryLimit refuses attempts before which the broker would dead-letter the message by itself.
 func (c *Console) checkDeliveryLimit(ctx context.Context, ch change, retries int) error {
 	if ch.Anyway {
 		return nil
@@ -269,7 +263,7 @@ func (c *Console) checkDeliveryLimit(ctx context.Context, ch change, retries int
 	}
 	for _, f := range found {
 		if f.Severity == inspect.Error {
-			return limitError{f}
+			return refusedError{http.StatusConflict, fmt.Sprintf("%s; %s. %s", f.Seen, f.Impact, f.Fix)}
 		}
 	}
 	return nil

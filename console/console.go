@@ -68,9 +68,9 @@ func New(o Options) (*Console, error) {
 func newConsole(o Options, b rabbit, p patience) *Console {
 	c := &Console{
 		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(),
-		logouts: &logouts{},
-		queues:  map[string]*queueStatus{}, history: newHistory(), causes: newCauses(), results: &results{},
-		jobs: newJobs(), grouped: map[string]*cached[ops.Groups]{},
+		logouts: &logouts{}, results: &results{}, jobs: &jobs{byQueue: map[string]*job{}},
+		queues: map[string]*queueStatus{}, grouped: map[string]*cached[ops.Groups]{},
+		history: &history{queues: map[string][]sample{}}, causes: &causes{byQueue: map[string]cause{}},
 	}
 	c.base, c.stop = context.WithCancel(context.Background())
 	c.all = newCached(c, c.overview)

@@ -36,7 +36,7 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 	if text := r.FormValue("retries"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 || n > counter.MaxOverride {
-			return page{}, formError{fmt.Sprintf("retries must be 0 to %d, got %s", counter.MaxOverride, shown(text))}
+			return page{}, formError(fmt.Sprintf("retries must be 0 to %d, got %s", counter.MaxOverride, shown(text)))
 		}
 		v.Retries = n
 	}
@@ -135,7 +135,15 @@ type examination struct {
 	Err   string          // why it could not examine all
 
 	errors map[string][]inspect.Finding // of queues
+
+	Running  bool // the next one is under way
+	Seen, To int  // queues of that one
+	Away     bool // a server does not answer now
+	Now      time.Time
 }
+
+// Age is how long ago it ended.
+func (e examination) Age() time.Duration { return e.Now.Sub(e.At) }
 
 // Errors and Warnings count the findings.
 func (e examination) Errors() int   { n, _ := count(e.All); return n }
@@ -177,26 +185,16 @@ type examiner struct {
 	wanted time.Time // a page was last shown
 }
 
-// examining is an examiner at one moment.
-type examining struct {
-	examination
-	Running  bool
-	Away     bool // a server does not answer now
-	Seen, To int  // queues
-	Now      time.Time
-}
-
-// Age is how long ago the last examination ended.
-func (e examining) Age() time.Duration { return e.Now.Sub(e.At) }
-
 // state returns the last examination, and how far the present one is. want says that a page is shown.
-func (x *examiner) state(want bool) examining {
+func (x *examiner) state(want bool) examination {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if want {
 		x.wanted = time.Now()
 	}
-	return examining{examination: x.last, Running: !x.begun.IsZero(), Seen: x.seen, To: x.of, Now: time.Now()}
+	last := x.last
+	last.Running, last.Seen, last.To, last.Now = !x.begun.IsZero(), x.seen, x.of, time.Now()
+	return last
 }
 
 // due reports whether it is time for an examination: the first one, or one for a page that shows an old one.

@@ -34,17 +34,17 @@ func filterOf(q url.Values) (f filter, err error) {
 	f.Reason, f.Kind, f.Queue = f.values.Get("error"), deadletter.Kind(f.values.Get("kind")), f.values.Get("origin")
 	f.Group, f.Lane = f.values.Get("group"), f.values.Get("lane-header")
 	if text := q.Get("error"); text != "" && deadletter.Sought(text) == "" {
-		return f, formError{"the error to look for must have more than blanks and …, got " + shown(text)}
+		return f, formError("the error to look for must have more than blanks and …, got " + shown(text))
 	}
 	if id := q.Get("id"); id != "" { // as it is: an id may end in a space
 		f.IDs = []string{id}
 		f.values.Set("id", id)
 	}
 	if f.Kind != "" && !slices.Contains(deadletter.Kinds(), f.Kind) {
-		return f, formError{"there is no kind " + shown(string(f.Kind))}
+		return f, formError("there is no kind " + shown(string(f.Kind)))
 	}
 	if f.Group != "" && !reason.IsKey(f.Group) {
-		return f, formError{"a group is named by its key, as the groups of this page show it, got " + shown(f.Group)}
+		return f, formError("a group is named by its key, as the groups of this page show it, got " + shown(f.Group))
 	}
 	if f.Older, err = ageOf(f.values.Get("older")); err != nil {
 		return f, err
@@ -53,13 +53,13 @@ func filterOf(q url.Values) (f filter, err error) {
 		return f, err
 	}
 	if f.Newer > 0 && f.Newer < f.Older {
-		return f, formError{"\"died within\" must not be less than \"died before\""}
+		return f, formError("\"died within\" must not be less than \"died before\"")
 	}
 	if lane := q.Get("lane"); f.Lane != "" { // as it is, and it may be empty
 		f.LaneValue = lane
 		f.values.Set("lane", lane)
 	} else if lane != "" {
-		return f, formError{"the lane " + shown(lane) + " needs the name of its header"}
+		return f, formError("the lane " + shown(lane) + " needs the name of its header")
 	}
 	return f, nil
 }
@@ -71,7 +71,7 @@ func ageOf(text string) (time.Duration, error) {
 	}
 	d, err := setting.ParseAge(text)
 	if err != nil || d < 0 {
-		return 0, formError{"a time must be like 90s, 12h or 7d, got " + shown(text)}
+		return 0, formError("a time must be like 90s, 12h or 7d, got " + shown(text))
 	}
 	return d, nil
 }

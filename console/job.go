@@ -96,8 +96,6 @@ type jobs struct {
 	running sync.WaitGroup
 }
 
-func newJobs() *jobs { return &jobs{byQueue: map[string]*job{}} }
-
 // of returns the job of a queue that runs, or that ran last; nil: none.
 func (s *jobs) of(queue string) *job {
 	s.mu.Lock()
@@ -106,7 +104,8 @@ func (s *jobs) of(queue string) *job {
 }
 
 // errRuns refuses a second job of a queue.
-var errRuns = errors.New("a replay or a drop of this queue is under way; wait for it, or stop it")
+var errRuns error = refusedError{http.StatusConflict, "a replay or a drop of this queue is under way; wait for it, " +
+	"or stop it"}
 
 // begin runs a job unless one of its queue runs.
 func (s *jobs) begin(base context.Context, j *job, run func(context.Context)) error {
@@ -215,8 +214,8 @@ func (j *job) outcomeOf(done deadletter.Result, err error) outcome {
 }
 
 // errNoDrop says that a drop has no directory.
-var errNoDrop error = formError{"no directory for the files of a drop; start the console with --drop-dir, or set " +
-	"Options.DropDir and Options.Encode"}
+var errNoDrop = formError("no directory for the files of a drop; start the console with --drop-dir, or set " +
+	"Options.DropDir and Options.Encode")
 
 // keeper writes the dead letters that a job drops to a file of the console. It opens the file with the first dead
 // letter, because none may match, or the audit may refuse the job.
@@ -274,7 +273,7 @@ func (c *Console) file(w http.ResponseWriter, r *http.Request) error {
 	name := r.URL.Query().Get("name")
 	switch {
 	case !visitorOf(r).Allowed.Has(VerbDrop):
-		return forbiddenError{VerbDrop}
+		return forbidden(VerbDrop)
 	case c.opts.DropDir == "" || !dropped.MatchString(name):
 		return errNoPage
 	}

@@ -138,17 +138,17 @@ func laneOf(r *http.Request) (l laneChange, err error) {
 		return l, err
 	}
 	if l.At = cmp.Or(q.Get("at"), l.Queue); l.At != l.Queue && !broker.IsPartition(l.At, l.Queue) {
-		return l, formError{"the address names a partition of another queue"}
+		return l, formError("the address names a partition of another queue")
 	}
 	l.Name, l.Verb = q.Get("lane"), q.Get("verb")
 	l.Missing = l.Drops() && r.PostFormValue("missing") != ""
 	needs, known := laneVerbs[l.Verb]
 	if !known {
-		return l, formError{"the address does not say whether to replay, to release or to drop the lane"}
+		return l, formError("the address does not say whether to replay, to release or to drop the lane")
 	}
 	for _, verb := range needs {
 		if !visitorOf(r).Allowed.Has(verb) {
-			return l, forbiddenError{verb}
+			return l, forbidden(verb)
 		}
 	}
 	return l, nil
@@ -288,22 +288,12 @@ func headlineOfLane(v replayView) string {
 	return fmt.Sprintf("%s: %s ended, the lane is still blocked", lane, v.Job.Lane.Verb)
 }
 
-// blockedError refuses a replay or drop that would lose the order of blocked lanes.
-type blockedError struct {
-	queue string
-	lanes int
-}
-
-func (e blockedError) Error() string {
-	return fmt.Sprintf("queue %s has %s, whose dead letters would lose their order; replay, release or drop each lane "+
-		"from the page of lanes", shown(e.queue), plural(e.lanes, "blocked lane"))
-}
-
 // refuseBlocked refuses to take the dead letters of a queue out of the order of its blocked lanes.
 func (c *Console) refuseBlocked(r *http.Request, queue string) error {
 	_, held, err := c.lanes(r.Context(), queue, 0, 0)
 	if err == nil && held > 0 {
-		err = blockedError{queue, held}
+		err = refusedError{http.StatusConflict, fmt.Sprintf("queue %s has %s, whose dead letters would lose their order; "+
+			"replay, release or drop each lane from the page of lanes", shown(queue), plural(held, "blocked lane"))}
 	}
 	return err
 }

@@ -29,7 +29,7 @@ type queueView struct {
 func queueOf(r *http.Request) (string, error) {
 	queue := r.URL.Query().Get("queue")
 	if err := broker.CheckName(queue); err != nil {
-		return "", formError{"the queue in the address: " + err.Error()}
+		return "", formError("the queue in the address: " + err.Error())
 	}
 	return queue, nil
 }

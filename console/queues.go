@@ -98,7 +98,7 @@ type queuesView struct {
 	Find     string
 	More     string
 	Sum      sums
-	Examined examining
+	Examined examination
 }
 
 // queuesPerPage keeps a page light.
@@ -181,7 +181,7 @@ type sums struct {
 }
 
 // sum adds up an overview.
-func (c *Console) sum(o ops.Overview, last examining) sums {
+func (c *Console) sum(o ops.Overview, last examination) sums {
 	out := sums{Queues: len(o.Queues), Examined: !last.At.IsZero(), Sound: last.Whole() && last.Errors() == 0}
 	reasons := map[string]float64{}
 	for _, s := range o.Queues {
@@ -292,8 +292,6 @@ type causes struct {
 	byQueue map[string]cause
 	busy    bool
 }
-
-func newCauses() *causes { return &causes{byQueue: map[string]cause{}} }
 
 func (k *causes) of(queue string) *cause {
 	k.mu.Lock()

@@ -173,7 +173,7 @@ func (c *Console) findInterrupted(ctx context.Context, v *replayView) error {
 func (c *Console) countPage(w http.ResponseWriter, r *http.Request) error {
 	verb := Verb(r.URL.Query().Get("verb"))
 	if verb != VerbReplay && verb != VerbDrop {
-		return formError{"the address does not say whether to replay or to drop"}
+		return formError("the address does not say whether to replay or to drop")
 	}
 	p, err := c.jobOf(r, verb)
 	if err != nil {
@@ -193,7 +193,7 @@ func (c *Console) begin(verb Verb) func(http.ResponseWriter, *http.Request) erro
 	return func(w http.ResponseWriter, r *http.Request) error {
 		v := visitorOf(r)
 		if !v.Allowed.Has(verb) {
-			return forbiddenError{verb}
+			return forbidden(verb)
 		}
 		queue, err := queueOf(r)
 		if err != nil {
@@ -265,7 +265,7 @@ func (j *job) check() string {
 func (c *Console) prepare(ctx context.Context, j *job, rate string) (jobWork, error) {
 	perSecond, err := strconv.ParseFloat(cmp.Or(strings.TrimSpace(rate), "0"), 64)
 	if err != nil || !(perSecond >= 0) {
-		return nil, formError{"the rate must be a number of messages a second, or empty for no limit"}
+		return nil, formError("the rate must be a number of messages a second, or empty for no limit")
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.patience.asked)
 	defer cancel()
@@ -312,7 +312,7 @@ func (c *Console) stopJob(w http.ResponseWriter, r *http.Request) error {
 	case j == nil:
 		return errNoPage
 	case !visitorOf(r).Allowed.Has(j.Verb):
-		return forbiddenError{j.Verb}
+		return forbidden(j.Verb)
 	}
 	j.update(func(s *jobState) { s.Stopped = s.Stopped || s.Ended.IsZero() })
 	j.stop()

@@ -84,29 +84,35 @@ func (c *Console) brieflyAsked(r *http.Request) (context.Context, context.Cancel
 	return context.WithTimeout(r.Context(), c.patience.asked)
 }
 
-var errNoPage = errors.New("there is no such page")
+// refusedError refuses a request of a visitor.
+type refusedError struct {
+	code int // of the page about it
+	text string
+}
+
+func (e refusedError) Error() string { return e.text }
+
+var errNoPage error = refusedError{http.StatusNotFound, "there is no such page"}
 
 // formError refuses the content of a form or an address.
-type formError struct{ text string }
-
-func (e formError) Error() string { return e.text }
+func formError(text string) error { return refusedError{http.StatusUnprocessableEntity, text} }
 
 // codeOf is the status of a page about an error.
 func codeOf(err error) int {
+	var refused refusedError
 	var store *counter.StoreError
 	var field *setting.FieldError
 	switch {
+	case errors.As(err, &refused):
+		return refused.code
 	case errors.Is(err, errPanicked):
 		return http.StatusInternalServerError
-	case errors.As(err, new(forbiddenError)):
-		return http.StatusForbidden
-	case errors.As(err, new(formError)), errors.As(err, &field):
+	case errors.As(err, &field):
 		return http.StatusUnprocessableEntity
-	case errors.Is(err, ops.ErrNone), errors.Is(err, counter.ErrNotBlocked), errors.Is(err, broker.ErrNotFound),
-		errors.Is(err, errNoPage):
+	case errors.Is(err, ops.ErrNone), errors.Is(err, counter.ErrNotBlocked), errors.Is(err, broker.ErrNotFound):
 		return http.StatusNotFound
-	case errors.Is(err, errRuns), errors.As(err, new(blockedError)), errors.Is(err, counter.ErrOver),
-		errors.Is(err, counter.ErrNoRecord), errors.Is(err, deadletter.ErrBusy), errors.Is(err, deadletter.ErrUnsafe):
+	case errors.Is(err, counter.ErrOver), errors.Is(err, counter.ErrNoRecord), errors.Is(err, deadletter.ErrBusy),
+		errors.Is(err, deadletter.ErrUnsafe):
 		return http.StatusConflict
 	case errors.As(err, &store):
 		return http.StatusServiceUnavailable

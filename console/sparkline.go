@@ -31,8 +31,6 @@ type history struct {
 	queues map[string][]sample // oldest first
 }
 
-func newHistory() *history { return &history{queues: map[string][]sample{}} }
-
 func (h *history) add(queue string, s sample) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -62,10 +63,8 @@ func (v Verbs) and(other Verbs) Verbs {
 	return slices.DeleteFunc(slices.Clone(v), func(verb Verb) bool { return !other.Has(verb) })
 }
 
-// forbiddenError refuses a verb.
-type forbiddenError struct{ verb Verb }
-
-func (e forbiddenError) Error() string {
-	return fmt.Sprintf("you may not use %s here; --allow of the console, or Options.Allow and Authorize, names the "+
-		"verbs that are allowed", e.verb)
+// forbidden refuses a verb.
+func forbidden(verb Verb) error {
+	return refusedError{http.StatusForbidden, fmt.Sprintf("you may not use %s here; --allow of the console, or "+
+		"Options.Allow and Authorize, names the verbs that are allowed", verb)}
 }
