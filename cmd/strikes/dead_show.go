@@ -77,8 +77,8 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 	q.dead.Preview = 1 << 30
 	p := q.progress(c.Err)
 	defer p.Finish() // progress may follow the last dead letter
-	find, err := c.find(ctx, q, f)
-	if err != nil {
+	find := &search{q: q, filter: f, message: c.body || c.json}
+	if find.kept, err = q.keptOf(ctx, f); err != nil {
 		return err
 	}
 	unread, err := find.each(ctx, func(l *deadletter.Message) error {
@@ -134,43 +134,33 @@ func (c *deadShow) print(l *deadletter.Message, another bool) error {
 type search struct {
 	q       *dlq
 	filter  deadletter.Filter
-	bounds  deadletter.Bounds
 	message bool // a record will not do
+	kept    kept
 	found   int
-
-	kept   kept
-	unread bool // the store alone answers
-}
-
-// find decides how far to read.
-func (c *deadShow) find(ctx context.Context, q *dlq, f deadletter.Filter) (s *search, err error) {
-	s = &search{q: q, filter: f, message: c.body || c.json}
-	if s.kept, err = q.keptOf(ctx, f); err != nil {
-		return nil, err
-	}
-	switch long := q.ready > searched; {
-	case s.message, s.kept.dead == nil && (!long || s.kept.removed == nil):
-		s.bounds.Picked, s.bounds.AtLeast = 1, searched
-	case long:
-		s.unread = true
-	}
-	return s, nil
 }
 
 // each calls show for the messages that are found, or else for their records, and returns a remark on unread messages.
 func (s *search) each(ctx context.Context, show func(*deadletter.Message) error) (remark string, err error) {
-	if s.unread {
+	var bounds deadletter.Bounds
+	switch long := s.q.ready > searched; {
+	case s.message, s.kept.dead == nil && (!long || s.kept.removed == nil):
+		bounds.Picked, bounds.AtLeast = 1, searched
+	case long: // the store alone answers
 		return s.answer(show, fmt.Sprintf("queue %s holds %d messages; --json reads all up to this one", s.q.where(),
 			s.q.ready))
 	}
-	for l, err := range s.q.dead.BrowsePart(ctx, s.filter, s.bounds) {
+	for l, err := range s.q.dead.BrowsePart(ctx, s.filter, bounds) {
 		var left *deadletter.UnreadError
+		refused := errors.Is(err, deadletter.ErrUnsafe) || errors.Is(err, deadletter.ErrBusy) ||
+			errors.Is(err, deadletter.ErrUndecodable)
 		switch {
 		case errors.As(err, &left) && s.found > 0:
 			return fmt.Sprintf("only the first %d of %d dead letters were read; others of this ID may follow",
 				left.Read, left.Of), nil
+		case refused && s.found == 0 && !s.message && s.kept.dead != nil: // not to have read it is no failure then
+			return s.answer(show, cli.Plain(s.q.wayOut(err)))
 		case err != nil:
-			return s.fallBack(show, err)
+			return "", s.q.fail(err)
 		}
 		if err := show(l); err != nil {
 			return "", err
@@ -193,16 +183,6 @@ func (s *search) answer(show func(*deadletter.Message) error, why string) (remar
 		"left the queue since.",
 		why, time.Now().UTC().Format(time.RFC3339))
 	return remark, show(s.kept.dead)
-}
-
-// fallBack prints the store's record if the message was not read. Not to have read it is no failure then.
-func (s *search) fallBack(show func(*deadletter.Message) error, cause error) (remark string, err error) {
-	refused := errors.Is(cause, deadletter.ErrUnsafe) || errors.Is(cause, deadletter.ErrBusy) ||
-		errors.Is(cause, deadletter.ErrUndecodable)
-	if refused && s.found == 0 && !s.message && s.kept.dead != nil {
-		return s.answer(show, cli.Plain(s.q.wayOut(cause)))
-	}
-	return "", s.q.fail(cause)
 }
 
 // kept has the store's records of the dead letters of one id.
