@@ -17,33 +17,6 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// verdict is the decision of a status about a message.
-type verdict string
-
-const (
-	done       verdict = "done"
-	rejected   verdict = "rejected"    // dead-lettered now
-	notCounted verdict = "not counted" // held, for as long as the endpoint asks
-	crashed    verdict = "crashed"     // the same, as a suspect
-	failed     verdict = "failed"      // a failed attempt
-)
-
-// verdictOf is the whole table. A gateway says 502 if its server died in the request, and 504 if that took too long.
-func verdictOf(status int) verdict {
-	switch status {
-	case http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity:
-		return rejected
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		return notCounted
-	case http.StatusBadGateway:
-		return crashed
-	}
-	if status >= 200 && status < 300 {
-		return done
-	}
-	return failed
-}
-
 // reply is a response, as far as it decides.
 type reply struct {
 	status               int
@@ -51,19 +24,21 @@ type reply struct {
 	text                 string // the beginning of the body
 }
 
-// judge returns the handler's error for a reply that came now.
+// judge returns the handler's error for a reply that came now. A gateway says 502 if its server died in the request,
+// and 504 if that took too long. A message that is not counted waits for as long as the endpoint asks.
 func (r reply) judge(now time.Time) error {
 	err := errors.New(r.reason())
-	switch verdictOf(r.status) {
-	case done:
-		return nil
-	case rejected:
+	switch r.status {
+	case http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity:
 		return consumer.Reject(err)
-	case notCounted:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		err = consumer.NotCounted(err)
-	case crashed:
+	case http.StatusBadGateway:
 		err = consumer.Crashed(err)
-	case failed:
+	default:
+		if r.status >= 200 && r.status < 300 {
+			return nil
+		}
 		return err
 	}
 	if wait := waitOf(r.retryAfter, now); wait > 0 {

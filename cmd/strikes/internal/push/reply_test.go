@@ -1,8 +1,10 @@
 package push
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -13,18 +15,19 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
-func TestVerdictOf(t *testing.T) {
-	for want, statuses := range map[verdict][]int{
-		done:       {200, 201, 202, 204, 206, 299},
-		rejected:   {409, 410, 422},
-		notCounted: {429, 503},
-		crashed:    {502},
+func TestJudge(t *testing.T) {
+	failed := errors.New("it failed")
+	for want, statuses := range map[error][]int{
+		nil:                         {200, 201, 202, 204, 206, 299},
+		consumer.Reject(failed):     {409, 410, 422},
+		consumer.NotCounted(failed): {429, 503},
+		consumer.Crashed(failed):    {502},
 		failed: {300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 405, 408, 412, 413, 425, 500, 501, 504, 505, 507,
 			599, 600, 999},
 	} {
 		for _, status := range statuses {
-			if got := verdictOf(status); got != want {
-				t.Errorf("%d: %s, want %s", status, got, want)
+			if got := (reply{status: status}).judge(time.Now()); reflect.TypeOf(got) != reflect.TypeOf(want) {
+				t.Errorf("%d: %T, want %T", status, got, want)
 			}
 		}
 	}
