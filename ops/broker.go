@@ -50,7 +50,9 @@ func (c *question) askBroker(ctx context.Context, s *Status) error {
 		if err := c.askPartitions(ctx, s); err != nil {
 			return err
 		}
-		q = s.ofPartitions()
+		for _, p := range s.Partitions {
+			q.Messages, q.Consumers = q.Messages+p.Ready, q.Consumers+p.Consumers
+		}
 	}
 	s.Ready, s.Consumers = q.Messages, q.Consumers
 	if err := c.findDeadLetterQueue(ctx, s); err != nil {

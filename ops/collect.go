@@ -46,8 +46,8 @@ type Collector struct {
 	conn  *amqp.Connection
 	noAPI error // why there is none
 
-	lists     lists
-	questions map[string]*question // by queue
+	lists lists
+	last  *question
 }
 
 // Question asks for the status of a queue.
@@ -100,14 +100,10 @@ func (c *Collector) connect(ctx context.Context) (release func() bool, err error
 func (c *Collector) Collect(ctx context.Context, about Question) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()
-	if c.questions == nil {
-		c.questions = map[string]*question{}
+	if c.last == nil || c.last.Queue != about.Queue {
+		c.last = &question{Collector: c}
 	}
-	q := c.questions[about.Queue]
-	if q == nil {
-		q = &question{Collector: c}
-		c.questions[about.Queue] = q
-	}
+	q := c.last
 	q.Question = about
 	s := Status{VHost: c.VHost, Queue: q.Queue, Blocking: []Message{}}
 	if err := q.askBroker(ctx, &s); err != nil {

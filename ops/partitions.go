@@ -9,8 +9,6 @@ import (
 	"slices"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/doctor"
@@ -53,14 +51,6 @@ func (c *question) askPartitions(ctx context.Context, s *Status) error {
 		s.Partitions = append(s.Partitions, p)
 	}
 	return nil
-}
-
-// ofPartitions returns the sums of the partitions.
-func (s *Status) ofPartitions() (sum amqp.Queue) {
-	for _, p := range s.Partitions {
-		sum.Messages, sum.Consumers = sum.Messages+p.Ready, sum.Consumers+p.Consumers
-	}
-	return sum
 }
 
 // dealt notes to which process each partition is dealt.

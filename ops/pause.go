@@ -95,7 +95,11 @@ func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
 			return err
 		}
 		p.Before = p.Note == counter.Note{} // there is no pause to end
-		if err := q.audited(ctx, VerbResume, p.counted(), p.why, 0, nil); err != nil {
+		subject := ""
+		if p.count > 0 {
+			subject = "--count " + p.count.String()
+		}
+		if err := q.audited(ctx, VerbResume, subject, p.why, 0, nil); err != nil {
 			return err
 		}
 	}
@@ -136,13 +140,13 @@ func (p *Pause) Text() string {
 	if !p.Paused && p.Breaker == nil && p.count > 0 {
 		note += "; its breaker is closed" + p.needless()
 	}
-	switch closed := p.closed(); {
+	switch {
 	case p.Breaker != nil && p.Note == counter.Note{}:
-		return queue + ": " + closed
+		return queue + ": " + p.closed()
 	case p.Breaker != nil:
-		p := *p
-		p.Breaker, p.count = nil, 0
-		return p.Text() + "; " + closed
+		pause := *p
+		pause.Breaker, pause.count = nil, 0
+		return pause.Text() + "; " + p.closed()
 	case !p.Paused && p.Before:
 		return queue + ": is resumed already"
 	case !p.Paused && p.Done:
@@ -165,19 +169,8 @@ func (p *Pause) needless() string {
 	return ", so every failure is counted already: --count is for a breaker that is open"
 }
 
-// counted is the subject of a resume in the audit log: the time for which every failure counts.
-func (p *Pause) counted() string {
-	if p.count == 0 {
-		return ""
-	}
-	return "--count " + p.count.String()
-}
-
 // closed says that the breaker is closed.
 func (p *Pause) closed() string {
-	if p.Breaker == nil {
-		return ""
-	}
 	text := "its breaker is closed; it was open"
 	switch {
 	case !p.Breaker.Stops():

@@ -29,16 +29,7 @@ func planReset(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := resetOf(a.ID, all)
-	if r.Generations == 0 {
-		return nil, q.None("nothing is counted of message %q", a.ID)
-	}
-	r.queue, r.why = q.Name, a.Note
-	return &r, nil
-}
-
-func resetOf(id string, all []counter.Record) Reset {
-	reset := Reset{ID: id}
+	reset := &Reset{ID: a.ID, queue: q.Name, why: a.Note}
 	for _, r := range all {
 		if clean(r) {
 			continue
@@ -50,7 +41,10 @@ func resetOf(id string, all []counter.Record) Reset {
 		}
 		reset.messages = append(reset.messages, r.Message)
 	}
-	return reset
+	if reset.Generations == 0 {
+		return nil, q.None("nothing is counted of message %q", a.ID)
+	}
+	return reset, nil
 }
 
 // clean reports whether a record has nothing that a reset would forget.

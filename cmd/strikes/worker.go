@@ -40,7 +40,14 @@ type worker struct {
 func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	w.consumer.Logger = w.log
-	w.consumer.Handler = w.handler(stop)
+	w.consumer.Handler = func(ctx context.Context, d amqp.Delivery) error {
+		err := w.work.handle(ctx, d)
+		if errors.Is(err, errNotStarted) {
+			w.log.Error("stopping; the attempt is not counted", "error", err)
+			stop(err)
+		}
+		return err
+	}
 	w.consumer.Key = w.idle.receive
 
 	var idling sync.WaitGroup
@@ -89,18 +96,6 @@ func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
 	conn, err := w.next(ctx)
 	w.conn.Store(conn)
 	return conn, err
-}
-
-// handler hands a message to the work. If that cannot be started, consuming is stopped, and the attempt is not counted.
-func (w *worker) handler(stop context.CancelCauseFunc) consumer.Handler {
-	return func(ctx context.Context, d amqp.Delivery) error {
-		err := w.work.handle(ctx, d)
-		if errors.Is(err, errNotStarted) {
-			w.log.Error("stopping; the attempt is not counted", "error", err)
-			stop(err)
-		}
-		return err
-	}
 }
 
 // empty asks the broker whether messages wait in the queue. Unknown is no, and so is an answer that does not count this
