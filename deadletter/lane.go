@@ -214,7 +214,6 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 // lanePass is the result of a pass for one lane.
 type lanePass struct {
 	published []counter.Position
-	gaveUp    bool // positions were given up, and the lane is read again: no pass is counted
 	err       error
 }
 
@@ -231,12 +230,15 @@ func (w *laneWork) pass(ctx context.Context, pub *publisher.Publisher) (p lanePa
 	if w.passed {
 		most = len(w.state.Open)
 	}
-	p.gaveUp, p.err = w.dropReplaced(ctx)
+	replaced, err := w.dropReplaced(ctx)
 	missing := w.firstMissing()
 	switch {
-	case p.gaveUp || p.err != nil:
+	case replaced: // the lane is read again
+		p.err = err
 	case w.l.Missing && len(w.plan.Publish) == 0 && len(w.plan.Missing) > 0 && len(missing) > 0:
-		p.gaveUp, p.err = true, w.dropMissing(ctx, missing)
+		if _, p.err = w.giveUp(ctx, missing); p.err == nil {
+			w.result.Dropped, w.result.Missing = w.result.Dropped+len(missing), w.result.Missing+len(missing)
+		}
 	default:
 		w.passed = true
 		w.result.Passes++
@@ -392,15 +394,6 @@ func (w *laneWork) drop(ctx context.Context) error {
 		for _, m := range letters {
 			w.result.Undecided = remember(w.result.Undecided, m)
 		}
-	}
-	return err
-}
-
-// dropMissing gives up positions whose dead letters are not in the dead-letter queue.
-func (w *laneWork) dropMissing(ctx context.Context, missing []int64) error {
-	_, err := w.giveUp(ctx, missing)
-	if err == nil {
-		w.result.Dropped, w.result.Missing = w.result.Dropped+len(missing), w.result.Missing+len(missing)
 	}
 	return err
 }

@@ -194,13 +194,6 @@ func (w *laneWork) isReady() bool {
 	if w.state == nil {
 		return true
 	}
-	w.noteReplaced()
-	waited := w.at.Sub(w.begun)
-	return !w.isEarly() || w.isReplaced() || waited > w.l.Wait || w.l.Missing && waited > lingers
-}
-
-// noteReplaced notes the time since which positions are known to be replaced.
-func (w *laneWork) noteReplaced() {
 	since := map[int64]time.Time{}
 	for _, n := range w.plan.Replaced {
 		if since[n] = w.replaced[n]; since[n].IsZero() {
@@ -208,6 +201,8 @@ func (w *laneWork) noteReplaced() {
 		}
 	}
 	w.replaced = since
+	waited := w.at.Sub(w.begun)
+	return !w.isEarly() || w.isReplaced() || waited > w.l.Wait || w.l.Missing && waited > lingers
 }
 
 // isReplaced reports whether to give up the first position, because its message has a later one. The fate of one

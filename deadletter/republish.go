@@ -64,7 +64,9 @@ func (m *Message) forReplay(from, queue string, now time.Time) amqp.Publishing {
 	msg, replays := m.Publishing, m.Replays+1
 	m.next = nextGeneration(replays, m.Origin, now)
 	msg.Headers = m.ours().Copy()
-	maps.DeleteFunc(msg.Headers, func(name string, _ any) bool { return isDropped(name) })
+	maps.DeleteFunc(msg.Headers, func(name string, _ any) bool {
+		return name == PositionHeader || broker.OfACopy(name) || broker.OfTheBroker(name)
+	})
 	msg.Headers[GenerationHeader] = m.next
 	msg.Headers[FenceHeader] = nextFence(m, now)
 	msg.Headers[LineageHeader] = lineage(m, from, replays)
@@ -75,11 +77,6 @@ func (m *Message) forReplay(from, queue string, now time.Time) amqp.Publishing {
 	msg.UserId, msg.DeliveryMode = "", amqp.Persistent
 	broker.WriteFor(msg.Headers, queue, publisher.Stamp(&msg), msg.Body)
 	return msg
-}
-
-// isDropped reports whether a replay leaves a header out.
-func isDropped(header string) bool {
-	return header == PositionHeader || broker.OfACopy(header) || broker.OfTheBroker(header)
 }
 
 func lineage(m *Message, from string, replays int64) amqp.Table {
