@@ -226,7 +226,7 @@ type keeper struct {
 	file *os.File
 }
 
-// keeper returns the keeper of a job; an error if the console has no directory for it.
+// keeper returns the keeper of a job; nil and an error if the console has no directory for it.
 func (c *Console) keeper(j *job, from string) (*keeper, error) {
 	if c.opts.DropDir == "" || c.opts.Encode == nil {
 		return nil, errNoDrop
@@ -252,7 +252,7 @@ func (k *keeper) keep(messages []*deadletter.Message) (err error) {
 
 // end closes the file, and returns err.
 func (k *keeper) end(err error) error {
-	if k.file == nil {
+	if k == nil || k.file == nil {
 		return err
 	}
 	return errors.Join(err, k.file.Close())

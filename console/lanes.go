@@ -120,6 +120,8 @@ type laneChange struct {
 	Name    string
 	Verb    string // in the audit, and in an address
 	Missing bool   // of a release or a drop: also give up messages that are not in the dead-letter queue
+
+	first counter.Position // of the message that blocks it; if that is another, nothing is done
 }
 
 // laneView is the page that asks for the reason.
@@ -197,60 +199,40 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) error {
 	}
 	j := &job{Verb: laneVerbs[l.Verb][0], Queue: l.Queue, Lane: &l, Reason: whyOf(r),
 		Actor: visitorOf(r).Actor}
-	first := counter.ParsePosition(r.PostFormValue("plan"))
+	l.first = counter.ParsePosition(r.PostFormValue("plan"))
 	state, err := c.store.Lane(r.Context(), c.opts.VHost, l.At, l.Name)
 	switch {
 	case err != nil:
 		return err
 	case j.Reason == "":
 		return c.refuse(w, r, http.StatusUnprocessableEntity, noReason, c.lanePage)
-	case state.First() != first:
+	case state.First() != l.first:
 		return c.refuse(w, r, http.StatusConflict, "Another message blocks the lane now, so nothing was done. The page "+
 			"now shows the change that would be made.", c.lanePage)
 	}
 	j.Of = state.Messages
-	run, err := c.prepareLane(r.Context(), j, first)
+	run, err := c.prepare(r.Context(), j, "")
 	if err != nil {
 		return err
 	}
 	return c.start(w, j, run)
 }
 
-// prepareLane finds the dead-letter queue, and returns the work of the job.
-func (c *Console) prepareLane(ctx context.Context, j *job, first counter.Position) (jobWork, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.patience.asked)
-	defer cancel()
-	q, from, err := c.broker.DeadLetters(ctx, j.Queue, deadletter.Queue{Progress: j.progress})
-	if err != nil {
-		return nil, err
+// change changes the lane. It writes the messages that it drops to the file.
+func (l laneChange) change(ctx context.Context, j *job, q deadLetters, store deadletter.Lanes, file *keeper) (outcome,
+	error) {
+	lane := deadletter.Lane{Queue: l.At, Name: l.Name, Store: store, First: l.first, Missing: l.Missing, Keep: file.keep}
+	lane.Progress = func(open int) {
+		j.update(func(s *jobState) {
+			s.Doing = fmt.Sprintf("waiting for the consumer: %s of the lane left", plural(open, "message"))
+			s.Done = max(j.Of-open, 0)
+		})
 	}
-	file, err := c.keeper(j, from)
-	if err != nil && j.Lane.Drops() {
-		return nil, err
-	}
-	lane := deadletter.Lane{Queue: j.Lane.At, Name: j.Lane.Name, Store: c.store, First: first, Missing: j.Lane.Missing,
-		Progress: j.laneProgress, Keep: file.keep}
-	change := map[string]func(context.Context, deadletter.Lane) (deadletter.LaneResult, error){
+	do := map[string]func(context.Context, deadletter.Lane) (deadletter.LaneResult, error){
 		ops.VerbReplay: q.ReplayLane, ops.VerbDrop: q.DropLane, ops.VerbRelease: q.ReleaseLane,
-	}[j.Lane.Verb]
-	return func(ctx context.Context, begin func() error) (outcome, error) {
-		if err := begin(); err != nil {
-			return outcome{}, err
-		}
-		result, err := change(ctx, lane)
-		if j.Lane.Drops() {
-			err = file.end(err)
-		}
-		return outcomeOfLane(result), laneAdvice(err)
-	}, nil
-}
-
-// laneProgress notes how many messages of the lane are not handled yet.
-func (j *job) laneProgress(open int) {
-	j.update(func(s *jobState) {
-		s.Doing = fmt.Sprintf("waiting for the consumer: %s of the lane left", plural(open, "message"))
-		s.Done = max(j.Of-open, 0)
-	})
+	}[l.Verb]
+	result, err := do(ctx, lane)
+	return outcomeOfLane(result), laneAdvice(file.end(err))
 }
 
 func outcomeOfLane(r deadletter.LaneResult) outcome {

@@ -178,15 +178,17 @@ func headline(s queueView) string {
 		add(true, "blocked for %s by %s", rough(s.Time.Sub(blocking[0].Since)),
 			plural(s.Blocked-(len(s.Blocking)-len(blocking)), "message"))
 	}
-	if n := waitingMessages(s.Waiting); n > 0 {
-		add(true, "%s waiting, not counted", plural(n, "message"))
+	waiting := 0
+	for _, w := range s.Waiting {
+		waiting += w.Messages
 	}
+	add(waiting > 0, "%s waiting, not counted", plural(waiting, "message"))
 	add(s.Dead.Missing > 0, "%s unaccounted for", plural(s.Dead.Missing, "dead letter"))
 	add(s.BlockedLanes > 0, "%s", plural(s.BlockedLanes, "blocked lane"))
 	if s.Consumers == 0 && s.Paused == nil {
-		waiting := fmt.Sprintf("no consumer, %s ready", plural(s.Ready, "message"))
-		add(s.Ready > 0 && len(blocking) == 0, "stopped: %s", waiting)
-		add(s.Ready > 0 && len(blocking) > 0, "%s", waiting)
+		ready := fmt.Sprintf("no consumer, %s ready", plural(s.Ready, "message"))
+		add(s.Ready > 0 && len(blocking) == 0, "stopped: %s", ready)
+		add(s.Ready > 0 && len(blocking) > 0, "%s", ready)
 		add(s.Ready == 0, "no consumer")
 	}
 	if len(blocking) == 0 && s.Undecodable == "" && s.Paused == nil && s.Dead.Missing == 0 {
@@ -200,13 +202,6 @@ func headline(s queueView) string {
 func noProgress(b *ops.Breaker, now time.Time) string {
 	return fmt.Sprintf("no progress for %s: %s failed, none succeeded", rough(now.Sub(b.Since)),
 		plural(b.Failed, "message"))
-}
-
-func waitingMessages(all []ops.WaitingMessages) (n int) {
-	for _, h := range all {
-		n += h.Messages
-	}
-	return n
 }
 
 // Broken says that the dead letters reach no queue; empty: they do.

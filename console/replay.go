@@ -211,8 +211,14 @@ func (c *Console) begin(verb Verb) func(http.ResponseWriter, *http.Request) erro
 		if err := c.refuseBlocked(r, queue); err != nil {
 			return err
 		}
-		if err := c.recount(r, j); err != nil {
-			return err
+		// The number of the form, which the visitor saw, is lowered to the present number. A filter by header would read the
+		// whole queue once more; the job does that itself.
+		if j.Filter.Lane == "" {
+			v := replayView{Verb: verb, Queue: queue, Filter: f}
+			if err := c.preview(r, &v); err != nil {
+				return err
+			}
+			j.Of, j.Whole = min(j.Of, v.Count), v.Whole
 		}
 		if wrong := j.check(); wrong != "" {
 			return c.refuse(w, r, http.StatusUnprocessableEntity, wrong, c.jobPage(verb))
@@ -232,20 +238,6 @@ func (c *Console) start(w http.ResponseWriter, j *job, run jobWork) error {
 		goTo(w, link("replay", "queue", j.Queue, "of", "job"))
 	}
 	return err
-}
-
-// recount lowers the number of the form, which the visitor saw, to the present number. A filter by header would read
-// the whole queue once more; the job does that itself.
-func (c *Console) recount(r *http.Request, j *job) error {
-	if j.Filter.Lane != "" {
-		return nil
-	}
-	v := replayView{Verb: j.Verb, Queue: j.Queue, Filter: j.Filter}
-	if err := c.preview(r, &v); err != nil {
-		return err
-	}
-	j.Of, j.Whole = min(j.Of, v.Count), v.Whole
-	return nil
 }
 
 // noReason refuses a form.
@@ -273,23 +265,27 @@ func (c *Console) prepare(ctx context.Context, j *job, rate string) (jobWork, er
 	if err != nil {
 		return nil, err
 	}
+	file, err := c.keeper(j, from)
+	if err != nil && j.Verb == VerbDrop {
+		return nil, err
+	}
 	f := j.Filter.of(j.Queue)
 	if j.Whole { // which needs no reading
 		f = j.Filter.Filter
 	}
-	if j.Verb == VerbReplay {
-		return func(ctx context.Context, begin func() error) (outcome, error) {
+	return func(ctx context.Context, begin func() error) (outcome, error) {
+		switch {
+		case j.Lane != nil:
+			if err := begin(); err != nil {
+				return outcome{}, err
+			}
+			return j.Lane.change(ctx, j, q, c.store, file)
+		case j.Verb == VerbReplay:
 			done, err := q.Replay(ctx, deadletter.Replay{
 				Filter: f, Max: j.Of, Rate: perSecond, StopAfter: stopAfter, Watch: watchFor, OnBegin: begin,
 			})
 			return j.outcomeOf(done, err), err
-		}, nil
-	}
-	file, err := c.keeper(j, from)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context, begin func() error) (outcome, error) {
+		}
 		done, err := q.Drop(ctx, f, j.Of, func(messages []*deadletter.Message) error {
 			if err := begin(); err != nil {
 				return err
