@@ -88,7 +88,7 @@ func (c *program) Run(ctx context.Context, env []string, body []byte) error {
 
 // start starts cmd with its streams connected.
 func (c *program) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, error) {
-	p := newPlumbing()
+	p := &plumbing{ended: make(chan struct{})}
 	stdin, err := cmd.StdinPipe()
 	if err == nil {
 		cmd.Stdout, err = p.copyTo(c.Stdout)
@@ -99,7 +99,9 @@ func (c *program) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, erro
 	if err == nil {
 		err = c.begin(cmd)
 	}
-	p.handedOver()
+	for _, f := range p.theirs { // the command has them by now
+		_ = f.Close()
+	}
 	if err != nil {
 		p.close(context.Background())
 		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
@@ -187,8 +189,6 @@ type plumbing struct {
 	theirs []*os.File
 }
 
-func newPlumbing() *plumbing { return &plumbing{ended: make(chan struct{})} }
-
 // copyTo returns the file that the command is to print to.
 func (p *plumbing) copyTo(w io.Writer) (*os.File, error) {
 	ours, theirs, err := os.Pipe()
@@ -224,13 +224,6 @@ func (p *plumbing) copy(w io.Writer, from pipe) {
 			_ = from.SetReadDeadline(time.Now().Add(lastOutput))
 		default:
 		}
-	}
-}
-
-// handedOver closes the ends that the command has by now.
-func (p *plumbing) handedOver() {
-	for _, f := range p.theirs {
-		_ = f.Close()
 	}
 }
 

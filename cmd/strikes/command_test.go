@@ -183,7 +183,7 @@ func (b *busy) Read(to []byte) (int, error) {
 }
 
 func TestLastOutputIsRead(t *testing.T) {
-	p, out := newPlumbing(), &output{}
+	p, out := &plumbing{ended: make(chan struct{})}, &output{}
 	close(p.ended)
 	p.copy(out, &busy{})
 	if out.String() != "last words" {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -34,31 +33,18 @@ the same visitors. docs/console.md says how to run it safely.`,
 	}
 	f := cmd.Flags()
 	o.at.addTo(cmd, "127.0.0.1:9463")
-	f.StringVar(&o.allow, "allow", "", "let visitors change things: `VERBS` of "+
-		strings.ReplaceAll(console.AllVerbs().String(), ",", ", ")+", or all")
+	verbs := strings.Split(console.AllVerbs().String(), ",")
+	f.StringVar(&o.allow, "allow", "", "let visitors change things: `VERBS` of "+strings.Join(verbs, ", ")+", or all")
 	f.StringArrayVar(&o.queues, "queue", nil, "show this `QUEUE` (repeatable); none: all")
 	f.StringVar(&o.dropDir, "drop-dir", "", "where the verb drop writes its files: `DIRECTORY`; required for it")
 	f.StringVar(&o.path, "path", "", "serve below this `PATH`, such as /ops/strikes")
 	cli.FromEnv(f, "allow")
-	_ = cmd.RegisterFlagCompletionFunc("allow", completeVerbs) // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc("allow", cobra.FixedCompletions(append(verbs, "all"), // the flag is there
+		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
 	o.AddBroker(cmd)
 	o.AddStore(cmd)
 	o.AddManagement(cmd)
 	return cmd
-}
-
-// completeVerbs completes the last of the verbs of --allow.
-func completeVerbs(_ *cobra.Command, _ []string, begun string) (all []string, _ cobra.ShellCompDirective) {
-	given := begun[:strings.LastIndex(begun, ",")+1]
-	for verb := range strings.SplitSeq(console.AllVerbs().String(), ",") {
-		if !slices.Contains(strings.Split(given, ","), verb) {
-			all = append(all, given+verb)
-		}
-	}
-	if given == "" {
-		all = append(all, "all")
-	}
-	return all, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // consoleOptions are the flags of console.

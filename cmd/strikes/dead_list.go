@@ -76,7 +76,10 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
-	c.beginCounting(ctx, q, f)
+	if c.groups && !c.read && q.store != nil && q.records().Knows(f) { // they may be counted from the records
+		debug.SetGCPercent(400) // the process ends with its list, and collecting garbage less often makes that faster
+		q.count(ctx, f)
+	}
 	if !c.records {
 		if err := q.judge(ctx, c.Err, c.force); err != nil {
 			return err
@@ -342,14 +345,6 @@ func (q *dlq) provenance(recorded int, now time.Time) string {
 type counting struct {
 	cancel context.CancelFunc
 	groups func() (ops.Groups, error) // waits until all are counted
-}
-
-// beginCounting begins to count the records for --groups, if --groups may be answered from them.
-func (c *deadList) beginCounting(ctx context.Context, q *dlq, f deadletter.Filter) {
-	if c.groups && !c.read && q.store != nil && q.records().Knows(f) {
-		debug.SetGCPercent(400) // the process ends with its list, and collecting garbage less often makes that faster
-		q.count(ctx, f)
-	}
 }
 
 func (q *dlq) count(ctx context.Context, f deadletter.Filter) {

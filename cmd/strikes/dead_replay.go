@@ -76,16 +76,12 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	if err := r.Check(q.dead.Name); err != nil {
 		return q.fail(err)
 	}
-	to := "the queues in which they died"
-	if r.Target != nil {
-		to = targetText(*r.Target)
-	}
 	if !c.dryRun && r.Target == nil {
 		q.warnIdle(ctx, c.Err, queue)
 	} else if !c.dryRun && r.Target.Exchange == "" {
 		q.warnIdle(ctx, c.Err, r.Target.Key)
 	}
-	v := verb{"replay", "replayed", " to " + to, r.Filter, r.Max, "replay", "replays"}
+	v := verb{"replay", "replayed", " to " + targetText(r.Target), r.Filter, r.Max, "replay", "replays"}
 	most, ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
 		return err
@@ -128,8 +124,11 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	return t.want.also(err, q.dead.Name)
 }
 
-func targetText(t deadletter.Target) string {
-	if t.Key == "" {
+func targetText(t *deadletter.Target) string {
+	switch {
+	case t == nil:
+		return "the queues in which they died"
+	case t.Key == "":
 		return fmt.Sprintf("exchange %s, each with its own key", term.Shown(t.Exchange))
 	}
 	return fmt.Sprintf("exchange %s, key %s", term.Shown(t.Exchange), term.Shown(t.Key))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -145,8 +144,8 @@ func (l *lines) Observe(_ context.Context, e consumer.Event) {
 		}
 	}
 	if l.json {
-		line, _ = json.Marshal(d) // of strings, numbers and a time: it cannot fail
-		line = jsonl.Escape(line)
+		_ = jsonl.NewEncoder(l.to).Encode(d)
+		return
 	}
 	_, _ = l.to.Write(append(line, '\n')) // nothing can be done if the terminal or pipe is gone
 }

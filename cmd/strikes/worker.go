@@ -130,7 +130,12 @@ type work struct {
 // work returns the work that the flags ask for, or the reason why it cannot be done.
 func (o *consume) work(queue string, command []string) (work, error) {
 	if o.push.URL != "" {
-		return o.posts(queue)
+		o.push.Queue, o.push.Connections = queue, o.set.Concurrency
+		e, err := push.New(o.push)
+		if err != nil {
+			return work{}, cli.Misuse(err)
+		}
+		return work{handle: e.Handle, cancel: e.Cancel, close: e.Close, cancelled: "requests were cancelled"}, nil
 	}
 	for name, value := range map[string]string{"http-ca": o.push.CA, "http-cert": o.push.Cert, "http-key": o.push.Key,
 		"http-token-file": o.push.TokenFile} {
@@ -163,15 +168,6 @@ func (o *consume) work(queue string, command []string) (work, error) {
 		return c.Run(ctx, env, d.Body)
 	}
 	return work{handle: handle, cancel: c.KillAll, close: func() {}, cancelled: "commands were killed"}, nil
-}
-
-func (o *consume) posts(queue string) (work, error) {
-	o.push.Queue, o.push.Connections = queue, o.set.Concurrency
-	e, err := push.New(o.push)
-	if err != nil {
-		return work{}, cli.Misuse(err)
-	}
-	return work{handle: e.Handle, cancel: e.Cancel, close: e.Close, cancelled: "requests were cancelled"}, nil
 }
 
 // ownSecrets are this program's variables that may hold a password; a command does not inherit them. AMQP_URL and

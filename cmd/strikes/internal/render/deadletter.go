@@ -48,7 +48,14 @@ func DeadLetter(w io.Writer, m *deadletter.Message) error {
 	f.Add("kind", string(m.Kind()))
 	f.Add("reason", m.Reason())
 	f.Add("record", noRecord(m))
-	addOrigin(&f, m)
+	if o := m.Origin; o.Queue != "" {
+		f.Add("died in", term.Shown(o.Queue))
+		f.Add("broker's reason", o.Reason)
+		f.Add("died", o.Time.UTC().Format(time.RFC3339))
+		if m.Size != deadletter.SizeUnknown { // the record does not keep it
+			f.Add("published to", "exchange "+term.Shown(o.Exchange)+", key "+term.Shown(o.Key))
+		}
+	}
 	if r := m.Record; r != nil {
 		f.Add("failures", fmt.Sprint(r.Failures))
 		f.Add("crashes", fmt.Sprint(r.Crashes))
@@ -86,19 +93,6 @@ func DeadLetter(w io.Writer, m *deadletter.Message) error {
 		}
 	}
 	return body(w, m.Publishing.Body)
-}
-
-func addOrigin(f *term.Fields, m *deadletter.Message) {
-	o := m.Origin
-	if o.Queue == "" {
-		return
-	}
-	f.Add("died in", term.Shown(o.Queue))
-	f.Add("broker's reason", o.Reason)
-	f.Add("died", o.Time.UTC().Format(time.RFC3339))
-	if m.Size != deadletter.SizeUnknown { // the record does not keep it
-		f.Add("published to", "exchange "+term.Shown(o.Exchange)+", key "+term.Shown(o.Key))
-	}
 }
 
 // noRecord says why the reason is the broker's and not a handler's; empty if

@@ -50,7 +50,7 @@ func Overview(w io.Writer, o ops.Overview, most int) error {
 }
 
 func overviewRow(s ops.Summary, o ops.Overview) []string {
-	blocked, since := "-", "-"
+	blocked, since, missing := "-", "-", "-"
 	if long := max(s.Blocked, s.Stopped); long > 0 {
 		blocked = term.Rough(long)
 	}
@@ -61,10 +61,12 @@ func overviewRow(s ops.Summary, o ops.Overview) []string {
 	if s.Dead.Still > 0 {
 		since = s.Dead.Since.Format(time.RFC3339)
 	}
+	if s.Dead.Holds != nil { // else nothing is dead, or the dead-letter queue was not seen
+		missing = strconv.FormatInt(s.Dead.Missing, 10)
+	}
 	return []string{
-		term.Shown(s.Queue), blocked, known(retrying), known(dead), since,
-		overviewMissing(s),
-		known(s.Consumers), known(s.Ready), overviewNote(s, o),
+		term.Shown(s.Queue), blocked, known(retrying), known(dead), since, missing, known(s.Consumers), known(s.Ready),
+		overviewNote(s, o),
 	}
 }
 
@@ -74,14 +76,6 @@ func known(n *int) string {
 		return "-"
 	}
 	return strconv.Itoa(*n)
-}
-
-// overviewMissing is "-" if nothing is dead, or if the dead-letter queue was not seen.
-func overviewMissing(s ops.Summary) string {
-	if s.Dead.Holds == nil {
-		return "-"
-	}
-	return strconv.FormatInt(s.Dead.Missing, 10)
 }
 
 // overviewNote has the facts about a queue that its figures do not show.
