@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -49,19 +50,8 @@ var assetVersion = func() string {
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }()
 
-func number(n any) int64 {
-	switch n := n.(type) {
-	case int:
-		return int64(n)
-	case int64:
-		return n
-	case *int:
-		return int64(*n)
-	case *int64:
-		return *n
-	}
-	return 0
-}
+// number is that of an integer, or of a pointer to one.
+func number(n any) int64 { return reflect.Indirect(reflect.ValueOf(n)).Int() }
 
 // dict makes a map of names and values for a template within another.
 func dict(pairs ...any) map[string]any {

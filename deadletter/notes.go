@@ -23,18 +23,12 @@ type notes struct {
 	records Records // nil: none
 	vhost   string
 
-	removed []removal  // not noted yet
-	noting  []removal  // in the note under way
-	done    chan error // of the note under way; nil: there is none
-	begun   time.Time  // when that began
-	lost    bool       // not all that failed was kept
-	err     error      // the first; nil again once all is noted
-}
-
-// removal is a message that was recorded, and the queue in which it died.
-type removal struct {
-	queue string
-	of    counter.Message
+	removed []counter.Message // not noted yet
+	noting  []counter.Message // in the note under way
+	done    chan error        // of the note under way; nil: there is none
+	begun   time.Time         // when that began
+	lost    bool              // not all that failed was kept
+	err     error             // the first; nil again once all is noted
 }
 
 // add takes messages that are off the queue. It ignores those without a tombstone.
@@ -47,7 +41,7 @@ func (n *notes) add(messages []*Message) {
 			n.lost = true
 			return
 		}
-		n.removed = append(n.removed, removal{m.Queue, counter.Message{ID: m.ID, Generation: m.diedIn}})
+		n.removed = append(n.removed, counter.Message{Queue: m.Queue, ID: m.ID, Generation: m.diedIn})
 	}
 }
 
@@ -85,8 +79,8 @@ func (n *notes) begin(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
 		defer cancel()
 		byQueue := map[string][]counter.Message{}
-		for _, r := range all {
-			byQueue[r.queue] = append(byQueue[r.queue], r.of)
+		for _, m := range all {
+			byQueue[m.Queue] = append(byQueue[m.Queue], m)
 		}
 		var first error
 		for queue, messages := range byQueue {

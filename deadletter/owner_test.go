@@ -55,10 +55,10 @@ func TestOwn(t *testing.T) {
 // TestOwnEach: messages of other ids, generations and queues are none of each other's concern.
 func TestOwnEach(t *testing.T) {
 	var messages []*Message
-	for _, of := range []recordKey{{"orders", "1", ""}, {"orders", "1", "header:2"}, {"orders", "2", ""},
-		{"eu", "1", ""}} {
-		messages = append(messages, &Message{ID: of.id, Queue: of.queue, diedIn: of.generation,
-			Origin: Death{Queue: of.queue, Time: died},
+	for _, of := range []counter.Message{{Queue: "orders", ID: "1"}, {Queue: "orders", ID: "1", Generation: "header:2"},
+		{Queue: "orders", ID: "2"}, {Queue: "eu", ID: "1"}} {
+		messages = append(messages, &Message{ID: of.ID, Queue: of.Queue, diedIn: of.Generation,
+			Origin: Death{Queue: of.Queue, Time: died},
 			Record: &counter.Record{State: counter.StateDeadLetter, LastTime: died}})
 	}
 	own(messages)

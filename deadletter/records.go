@@ -141,13 +141,10 @@ func (j *joiner) list(ctx context.Context, queue string) error {
 // clockSkew is how far the clocks of store and broker may differ if several messages used one record.
 const clockSkew = time.Second
 
-// recordKey identifies a record, which several dead letters may name.
-type recordKey struct{ queue, id, generation string }
-
 // own leaves a record only to the dead letter whose death it describes. If an id is published again, during or after
 // the death of its first message, both are counted in the record of the first.
 func own(messages []*Message) {
-	owners := map[recordKey]*Message{}
+	owners := map[counter.Message]*Message{} // by the record, which several dead letters may name
 	for _, m := range messages {
 		if m.Record == nil || m.Record.State != counter.StateDeadLetter {
 			continue
@@ -156,7 +153,7 @@ func own(messages []*Message) {
 			m.disown()
 			continue
 		}
-		key := recordKey{m.Queue, m.ID, m.diedIn}
+		key := counter.Message{Queue: m.Queue, ID: m.ID, Generation: m.diedIn}
 		switch first := owners[key]; {
 		case first == nil:
 			owners[key] = m

@@ -117,7 +117,12 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, force bool) error {
 			fmt.Fprintln(stderr, term.Printable(at.Guess(q.queue), ""))
 		}
 		q.dead = *opened
-		q.explain(tried, force)
+		if h := &q.dead.Handling; !h.Hold && tried != nil {
+			h.Why += "; the management API was tried at its usual address (--management-url names another): " + tried.Error()
+		}
+		if force {
+			q.dead.Handling.Take, q.dead.Handling.Hold = true, true
+		}
 		if found, now, _ := broker.FindQueue(ctx, conn, q.dead.Name); found == broker.Yes {
 			q.ready = now.Messages
 		}
@@ -151,17 +156,6 @@ func (q *dlq) notFound(ctx context.Context, conn *amqp.Connection, at ops.DeadLe
 		return q.broker.NoQueue(ctx, q.queue, broker.ErrNotFound)
 	}
 	return fmt.Errorf("%w; %s", err, at.Guess(q.queue))
-}
-
-// explain adds to the reason why the management API did not answer, if it was tried; force allows everything.
-func (q *dlq) explain(tried error, force bool) {
-	h := &q.dead.Handling
-	if !h.Hold && tried != nil {
-		h.Why += "; the management API was tried at its usual address (--management-url names another): " + tried.Error()
-	}
-	if force {
-		h.Take, h.Hold = true, true
-	}
 }
 
 // where names the dead-letter queue for a line of text.

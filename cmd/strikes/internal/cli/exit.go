@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
@@ -183,7 +182,7 @@ var flagsOfFields = map[string]string{"Bindings": "bind", "ConfirmTimeout": "tim
 // Bindings[0].Exchange; empty if it has none.
 func argumentOf(cmd *cobra.Command, field string) string {
 	field, _, _ = strings.Cut(field, "[")
-	name := cmp.Or(flagsOfFields[field], kebab(field))
+	name := cmp.Or(flagsOfFields[field], strings.ToLower(words.ReplaceAllString(field, "$1-$2")))
 	switch {
 	case cmd == nil:
 		return ""
@@ -195,17 +194,8 @@ func argumentOf(cmd *cobra.Command, field string) string {
 	return ""
 }
 
-// kebab turns MaxRetries into max-retries.
-func kebab(field string) string {
-	var b strings.Builder
-	for i, r := range field {
-		if unicode.IsUpper(r) && i > 0 {
-			b.WriteByte('-')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-	return b.String()
-}
+// words finds where a word of a field such as MaxRetries begins, whose flag is max-retries.
+var words = regexp.MustCompile(`([a-z])([A-Z])`)
 
 // inFlags has the command's words for settings that the library names in its texts.
 var inFlags = strings.NewReplacer(

@@ -143,7 +143,7 @@ func headers(queue string, d amqp.Delivery, a consumer.Attempt) http.Header {
 	set("Strikes-Fence", strconv.FormatInt(a.Fence, 10))
 	set("Strikes-Redelivered", strconv.FormatBool(d.Redelivered))
 	for _, name := range []string{"traceparent", "tracestate"} {
-		if value := text(d.Headers[name]); len(value) <= maxTrace {
+		if value := broker.HeaderText(d.Headers[name]); len(value) <= maxTrace {
 			set(name, safe(value))
 		}
 	}
@@ -155,23 +155,10 @@ func headers(queue string, d amqp.Delivery, a consumer.Attempt) http.Header {
 // accepts.
 const maxTrace = 512
 
-// text is a header of a message that is a text.
-func text(value any) string {
-	switch v := value.(type) {
-	case string:
-		return v
-	case []byte:
-		return string(v)
-	}
-	return ""
-}
-
 // safe returns a value that can be a header's, else nothing.
 func safe(value string) string {
-	for i := range len(value) {
-		if b := value[i]; b < ' ' || b > '~' {
-			return ""
-		}
+	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return ""
 	}
 	return value
 }
