@@ -144,31 +144,10 @@ func (w demoWorker) run(ctx context.Context, out io.Writer) error {
 	return c.Run(ctx, b.Dial)
 }
 
-// fleet keeps the consumers of the demo running: processes of this binary.
-type fleet struct {
-	env    []string
-	ledger *os.File
-	stderr io.Writer
-	events chan demoEvent
-}
-
 // demoEvent is news of one consumer process.
 type demoEvent struct {
-	consumer int
-	decision *decision // nil: the process started or ended
-	ended    string    // how; empty: it started
-	pid      int       // if it started
-}
-
-func (e demoEvent) String() string {
-	who := fmt.Sprintf("consumer %d", e.consumer)
-	switch {
-	case e.decision != nil:
-		return who + "  " + e.decision.String()
-	case e.ended != "":
-		return who + "  died (" + term.Printable(e.ended, "") + "); its messages return to the queue, and it is started again"
-	}
-	return fmt.Sprintf("%s  started, pid %d", who, e.pid)
+	news    string
+	settled string // an order that it has handled or dead-lettered; empty: none
 }
 
 // watch runs two consumers until they report every order as settled, and tells the story. The verdict does not rely on
@@ -181,19 +160,30 @@ func (d *demo) watch(ctx context.Context) error {
 	running, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	// in the environment: every user can read a command line
-	f := &fleet{env: append(os.Environ(), demoWorkerEnv+"="+string(spec)), ledger: d.ledger.file, stderr: d.Err,
-		events: make(chan demoEvent, 100)}
+	env := append(os.Environ(), demoWorkerEnv+"="+string(spec))
+	events := make(chan demoEvent, 100)
 	var members sync.WaitGroup
 	for number := range 2 {
-		members.Go(func() { f.keep(running, number+1) })
+		members.Go(func() { // again when it ends
+			who := fmt.Sprintf("consumer %d  ", number+1)
+			for range demoRestarts + 1 {
+				err := d.consume(running, env, who, events)
+				if running.Err() != nil {
+					return
+				}
+				if err != nil {
+					events <- demoEvent{news: who + "died (" + term.Printable(err.Error(), "") + "); its messages return to the " +
+						"queue, and it is started again"}
+				}
+			}
+		})
 	}
-	go func() { members.Wait(); close(f.events) }()
+	go func() { members.Wait(); close(events) }()
 	settled := map[string]bool{}
-	for e := range f.events {
-		d.say("%s", e)
-		if e.decision != nil && (e.decision.Decision == string(consumer.OutcomeAck) ||
-			e.decision.Decision == string(consumer.OutcomeDeadLetter)) {
-			settled[e.decision.ID] = true
+	for e := range events {
+		d.say("%s", e.news)
+		if e.settled != "" {
+			settled[e.settled] = true
 		}
 		if len(settled) == len(d.orders) {
 			stop()
@@ -202,28 +192,16 @@ func (d *demo) watch(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// keep starts a consumer, and again when it ends, until ctx is done.
-func (f *fleet) keep(ctx context.Context, number int) {
-	for range demoRestarts + 1 {
-		err := f.run(ctx, number)
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			f.events <- demoEvent{consumer: number, ended: err.Error()}
-		}
-	}
-}
-
-// run runs one process to its end. When ctx is done the process is asked to stop, and killed if it does not.
-func (f *fleet) run(ctx context.Context, number int) error {
+// consume runs one consumer, a process of this binary, to its end. When ctx is done the process is asked to stop, and
+// killed if it does not.
+func (d *demo) consume(ctx context.Context, env []string, who string, events chan<- demoEvent) error {
 	path, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	cmd := exec.CommandContext(ctx, path, demoWorkerName) //nolint:gosec // itself
 	cmd.Args[0] = "strikes"
-	cmd.Env, cmd.Stderr, cmd.ExtraFiles = f.env, f.stderr, []*os.File{f.ledger}
+	cmd.Env, cmd.Stderr, cmd.ExtraFiles = env, d.Err, []*os.File{d.ledger.file}
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, 5*time.Second
 	ownGroup(cmd)
 	stdin, err := cmd.StdinPipe() // held open for as long as this process lives
@@ -238,15 +216,18 @@ func (f *fleet) run(ctx context.Context, number int) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	f.events <- demoEvent{consumer: number, pid: cmd.Process.Pid}
+	events <- demoEvent{news: fmt.Sprintf("%sstarted, pid %d", who, cmd.Process.Pid)}
 	scanner := bufio.NewScanner(stdout)
 	for scanner.Scan() {
 		var one decision
 		if err := json.Unmarshal(scanner.Bytes(), &one); err != nil {
-			return errors.Join(fmt.Errorf("reading a decision of consumer %d: %.80q: %w", number, scanner.Text(), err),
-				cmd.Cancel(), cmd.Wait())
+			return errors.Join(fmt.Errorf("reading a decision: %.80q: %w", scanner.Text(), err), cmd.Cancel(), cmd.Wait())
 		}
-		f.events <- demoEvent{consumer: number, decision: &one}
+		e := demoEvent{news: who + one.String()}
+		if one.Decision == string(consumer.OutcomeAck) || one.Decision == string(consumer.OutcomeDeadLetter) {
+			e.settled = one.ID
+		}
+		events <- e
 	}
 	return errors.Join(scanner.Err(), cmd.Wait())
 }

@@ -211,26 +211,23 @@ type Row struct {
 	Kind Kind
 }
 
-// Kind is the importance of a Row.
-type Kind int
+// Kind is the importance of a Row: the escape sequence that shows it.
+type Kind string
 
 // The kinds of rows.
 const (
-	Plain Kind = iota
-	Title
-	Quiet
-	Alarm
+	Plain Kind = ""
+	Title Kind = "\x1b[1m"
+	Quiet Kind = "\x1b[2m"
+	Alarm Kind = "\x1b[31m"
 )
-
-// sgr are the escape sequences that show a kind of row.
-var sgr = map[Kind]string{Title: "\x1b[1m", Quiet: "\x1b[2m", Alarm: "\x1b[31m"}
 
 // Joined returns rows as lines, with or without color.
 func Joined(rows []Row, color bool) string {
 	var b strings.Builder
 	for _, r := range rows {
-		if on := sgr[r.Kind]; color && on != "" {
-			b.WriteString(on + r.Text + "\x1b[0m\n")
+		if color && r.Kind != Plain {
+			b.WriteString(string(r.Kind) + r.Text + "\x1b[0m\n")
 		} else {
 			b.WriteString(r.Text + "\n")
 		}
