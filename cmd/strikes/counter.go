@@ -153,9 +153,13 @@ func (c *storeVerb) addOutput(cmd *cobra.Command, json string) {
 // withQueue opens the records of a queue for f, and closes them. Without --vhost the URL of the broker names the
 // virtual host. The broker is asked only where the store knows nothing: the queue may be misspelt.
 func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Queue) error) error {
-	vhost, err := c.StoreVHost()
-	if err != nil {
-		return err
+	vhost := c.VHost
+	if vhost == "" {
+		b, err := c.Broker()
+		if err != nil {
+			return err
+		}
+		vhost = b.VHost
 	}
 	store, err := c.Store(ctx)
 	if err != nil {
@@ -169,8 +173,7 @@ func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Que
 	switch {
 	case errors.As(err, &foreign):
 		return fmt.Errorf("%w, and was not written by it; until it is gone, consumers hold the message (store out of "+
-			"reach); "+
-			"look at it, then remove it: %s", err, redisCLI(c.StoreURL, append([]string{"DEL"}, foreign.Keys...)...))
+			"reach); look at it, then remove it: %s", err, redisCLI(c.StoreURL, append([]string{"DEL"}, foreign.Keys...)...))
 	case errors.Is(err, ops.ErrNone):
 		if missing := c.RefuseMissing(ctx, queue); missing != nil {
 			return missing

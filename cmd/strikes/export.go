@@ -188,7 +188,12 @@ var measures = []measure{
 	stored("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes, and could begin.",
 		func(s ops.Summary) float64 { return float64(s.Forgotten) }),
 	stored("strikes_waiting_messages", "Messages that consumers hold because the attempts at them are not counted.",
-		func(s ops.Summary) float64 { return float64(waitingOf(s)) }),
+		func(s ops.Summary) float64 {
+			if s.Waiting == nil {
+				return 0
+			}
+			return float64(s.Waiting.Messages)
+		}),
 	stored("strikes_head_blocked_seconds", "How long the longest-blocking message has blocked; 0 if none does.",
 		func(s ops.Summary) float64 { return s.Blocked.Seconds() }),
 	stored("strikes_dead_letters", "Dead letters that were neither replayed nor dropped.",
@@ -217,13 +222,6 @@ var measures = []measure{
 
 func fromStore(of func(ops.Summary) float64) func(ops.Summary) (float64, bool) {
 	return func(s ops.Summary) (float64, bool) { return of(s), s.StoreSeen }
-}
-
-func waitingOf(s ops.Summary) int {
-	if s.Waiting == nil {
-		return 0
-	}
-	return s.Waiting.Messages
 }
 
 func known(n *int) (float64, bool) {

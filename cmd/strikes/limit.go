@@ -184,7 +184,14 @@ func (c *limit) checkRetries(ctx context.Context, queue string) error {
 	}
 	err = b.With(ctx, func(conn *amqp.Connection) error {
 		need, _ := b.Management(ctx, conn, inspect.Need{Queue: queue, MaxRetries: c.maxRetries})
-		return c.checkDeliveryLimit(ctx, conn, need)
+		found, err := doctor.DeliveryLimit(ctx, conn, need) // other problems are left to the checks of the consumers
+		for _, f := range found {
+			if f.Severity == inspect.Error {
+				return cli.Misusef("queue %s: %s", term.Shown(queue), findingText(f))
+			}
+			fmt.Fprintf(c.Err, "strikes: queue %s: %s\n", term.Shown(queue), term.Printable(findingText(f), "\n"))
+		}
+		return err
 	})
 	err = b.NoQueue(ctx, queue, err)
 	switch {
@@ -194,20 +201,4 @@ func (c *limit) checkRetries(ctx context.Context, queue string) error {
 		err = fmt.Errorf("%w\n(--unchecked skips this check)", err)
 	}
 	return err
-}
-
-// checkDeliveryLimit compares a number of retries with the delivery limit of the queue. Other problems of the queue are
-// left to the checks of its consumers.
-func (c *limit) checkDeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need) error {
-	found, err := doctor.DeliveryLimit(ctx, conn, need)
-	if err != nil {
-		return err
-	}
-	for _, f := range found {
-		if f.Severity == inspect.Error {
-			return cli.Misusef("queue %s: %s", term.Shown(need.Queue), findingText(f))
-		}
-		fmt.Fprintf(c.Err, "strikes: queue %s: %s\n", term.Shown(need.Queue), term.Printable(findingText(f), "\n"))
-	}
-	return nil
 }

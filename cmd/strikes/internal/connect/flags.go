@@ -82,18 +82,6 @@ func (f *Flags) Broker() (*Broker, error) {
 	return b, nil
 }
 
-// StoreVHost is the virtual host of the records in the store. Without --vhost the URL of the broker names it.
-func (f *Flags) StoreVHost() (string, error) {
-	if f.VHost != "" {
-		return f.VHost, nil
-	}
-	b, err := f.Broker()
-	if err != nil {
-		return "", err
-	}
-	return b.VHost, nil
-}
-
 // Store opens the store for an operator, who waits longer for a reply than a consumer does, and makes sure that it
 // answers.
 func (f *Flags) Store(ctx context.Context) (*counter.Counter, error) {
