@@ -146,11 +146,6 @@ func headlineOfDead(queue string, v deadView) string {
 		digits(int64(first.Count)), why(first.Reason))
 }
 
-// Bar draws how large a group is.
-func (v deadView) Bar(g *ops.Group) template.HTML {
-	return bar(int64(g.Count), int64(v.Groups.Count))
-}
-
 // Link is the address of the dead letters of a group among those that the filter picks.
 func (v deadView) Link(g *ops.Group) string {
 	f := filter{values: map[string][]string{}}

@@ -195,22 +195,21 @@ func (j *job) result(parts []string, err error) string {
 }
 
 // outcomeOf is the outcome of a job with the dead letters that a filter picks.
-func (j *job) outcomeOf(done deadletter.Result, err error) outcome {
-	parts := []string{fmt.Sprintf("%d of %d %s", done.Done, j.Of, map[Verb]string{VerbReplay: "replayed",
-		VerbDrop: "dropped"}[j.Verb])}
-	if done.Left > 0 {
-		parts = append(parts, fmt.Sprintf("%d left in the dead-letter queue", done.Left))
+func (j *job) outcomeOf(r deadletter.Result, err error) outcome {
+	parts := []string{fmt.Sprintf("%d of %d %s", r.Done, j.Of, done(j.Verb))}
+	if r.Left > 0 {
+		parts = append(parts, fmt.Sprintf("%d left in the dead-letter queue", r.Left))
 	}
-	if n := len(done.FailedAgain); n > 0 {
+	if n := len(r.FailedAgain); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed again", n))
 	}
-	if n := len(done.Undecided); n > 0 {
+	if n := len(r.Undecided); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d undecided: maybe done, maybe still in the dead-letter queue", n))
 	}
-	if err == nil && done.RecordsErr != nil {
-		parts = append(parts, "the store may not know all of it: "+done.RecordsErr.Error())
+	if err == nil && r.RecordsErr != nil {
+		parts = append(parts, "the store may not know all of it: "+r.RecordsErr.Error())
 	}
-	return outcome{done.Done, done.FailedAgain, parts}
+	return outcome{r.Done, r.FailedAgain, parts}
 }
 
 // errNoDrop says that a drop has no directory.

@@ -31,7 +31,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"shown": shown, "brief": brief, "why": why, "lines": lines, "rough": rough, "instant": instant, "link": link,
 	"plural": func(n any, thing string) string {
 		return plural(number(n), thing)
-	}, "digits": func(n any) string { return digits(number(n)) },
+	}, "digits": func(n any) string { return digits(number(n)) }, "bar": bar,
 	"asset": func(name string) string { return "static/" + name + "?v=" + assetVersion },
 	"dict":  dict, "pick": url.QueryEscape,
 }).ParseFS(templateFiles, "templates/*.html"))
@@ -227,9 +227,4 @@ func (c *Console) static(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	http.FileServerFS(staticFiles).ServeHTTP(w, r)
-}
-
-// problem is a page about a request that cannot be served.
-func (c *Console) problem(w http.ResponseWriter, r *http.Request, code int, err error) {
-	c.render(w, r, code, page{Screen: "problem", Title: http.StatusText(code), View: shown(err.Error())})
 }

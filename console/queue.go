@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"html/template"
 	"math"
 	"net/http"
 	"strings"
@@ -248,14 +247,6 @@ func (v queueView) Going() (out []ops.Consumer) {
 	return out
 }
 
-// Doing is the present activity of a blocking message.
-func (v queueView) Doing(m ops.Message) string { return m.Doing(v.Time) }
-
-// Bar draws how many of the dead letters are in a group.
-func (v queueView) Bar(g *ops.Group) template.HTML {
-	return bar(int64(g.Count), int64(v.Groups.Count))
-}
-
 // Reasons are the largest groups.
 func (v queueView) Reasons() []*ops.Group {
 	return v.Groups.Groups[:min(len(v.Groups.Groups), groupsShown)]
@@ -263,13 +254,6 @@ func (v queueView) Reasons() []*ops.Group {
 
 // groupsShown is how many groups the page of a queue lists.
 const groupsShown = 8
-
-// Link is the address of the dead letters of a group.
-func (v queueView) Link(g *ops.Group) string { return groupLink(v.Queue, g) }
-
-func groupLink(queue string, g *ops.Group) string {
-	return link("dead", "queue", queue, "group", g.Key)
-}
 
 // Guess says why the dead-letter queue is a guess: its route is broken, or cannot be seen.
 func (v queueView) Guess() string {

@@ -67,9 +67,6 @@ func (l line) Facts() (all []fact) {
 	return all
 }
 
-// Link is the address of the dead letters that died of the commonest reason.
-func (l line) Link() string { return groupLink(l.Queue, l.Cause.Group) }
-
 // overview asks for all queues. Without the store it fails, unless there was no earlier overview that had its half.
 func (c *Console) overview(ctx context.Context) (ops.Overview, error) {
 	all, err := c.broker.All(ctx)

@@ -92,11 +92,10 @@ func headlineOfJob(v replayView) string {
 	if v.Job.Lane != nil {
 		return headlineOfLane(v)
 	}
-	name := map[Verb]string{VerbReplay: "replay", VerbDrop: "drop"}[v.Job.Verb]
 	if v.State.Ended.IsZero() {
-		return fmt.Sprintf("%s: %s under way, %d of %d", shown(v.Queue), name, v.State.Done, v.Job.Of)
+		return fmt.Sprintf("%s: %s under way, %d of %d", shown(v.Queue), v.Job.Verb, v.State.Done, v.Job.Of)
 	}
-	return fmt.Sprintf("%s: %s ended, %d of %d %s", shown(v.Queue), name, v.State.Done, v.Job.Of, done(v.Job.Verb))
+	return fmt.Sprintf("%s: %s ended, %d of %d %s", shown(v.Queue), v.Job.Verb, v.State.Done, v.Job.Of, done(v.Job.Verb))
 }
 
 // preview counts the dead letters that the filter picks, from the store's records, or from the queue if only its
@@ -181,11 +180,6 @@ func (c *Console) countPage(w http.ResponseWriter, r *http.Request) error {
 	}
 	c.render(w, r, http.StatusOK, p)
 	return nil
-}
-
-// CountLink is the address of the page that counts the dead letters which the filter picks.
-func (v replayView) CountLink() string {
-	return v.Filter.Link("count", v.Queue) + "&verb=" + string(v.Verb)
 }
 
 // begin starts a replay or a drop.

@@ -42,7 +42,7 @@ func (c *Console) routes() *http.ServeMux {
 	mux.HandleFunc("GET /change", c.act(c.askChange))
 	mux.HandleFunc("POST /change", c.act(c.makeChange))
 	mux.HandleFunc("POST /logout", c.logout)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.problem(w, r, http.StatusNotFound, errNoPage) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.fail(w, r, errNoPage) })
 	return mux
 }
 
@@ -69,7 +69,8 @@ func (c *Console) act(do func(http.ResponseWriter, *http.Request) error) http.Ha
 
 // fail answers a request with the page of an error.
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
-	c.problem(w, r, codeOf(err), err)
+	code := codeOf(err)
+	c.render(w, r, code, page{Screen: "problem", Title: http.StatusText(code), View: shown(err.Error())})
 }
 
 const (

@@ -175,7 +175,7 @@ func (c curve) SVG() template.HTML {
 }
 
 // bar draws a part of a whole.
-func bar(part, whole int64) template.HTML {
+func bar(part, whole int) template.HTML {
 	if whole <= 0 {
 		return ""
 	}

@@ -144,9 +144,9 @@ func (p *Pause) Text() string {
 	case p.Breaker != nil && p.Note == counter.Note{}:
 		return queue + ": " + p.closed()
 	case p.Breaker != nil:
-		pause := *p
-		pause.Breaker, pause.count = nil, 0
-		return pause.Text() + "; " + p.closed()
+		ended := *p
+		ended.Breaker, ended.count = nil, 0
+		return ended.Text() + "; " + p.closed()
 	case !p.Paused && p.Before:
 		return queue + ": is resumed already"
 	case !p.Paused && p.Done:
