@@ -2,7 +2,6 @@
 package jsonl
 
 import (
-	"encoding/base64"
 	jsonv1 "encoding/json"
 	"errors"
 	"fmt"
@@ -30,7 +29,7 @@ func ParseText(line []byte) (amqp.Publishing, string, error) {
 type properties struct {
 	ID              string         `json:"id,omitempty"`
 	Body            *string        `json:"body,omitempty"`
-	BodyBase64      *string        `json:"body_base64,omitempty"`
+	BodyBase64      *[]byte        `json:"body_base64,omitempty"`
 	Headers         map[string]any `json:"headers,omitempty"`
 	ContentType     string         `json:"content_type,omitempty"`
 	ContentEncoding string         `json:"content_encoding,omitempty"`
@@ -124,11 +123,7 @@ func (e envelope) body() ([]byte, error) {
 	case e.Body != nil:
 		return []byte(*e.Body), nil
 	case e.BodyBase64 != nil:
-		b, err := base64.StdEncoding.DecodeString(*e.BodyBase64)
-		if err != nil {
-			return nil, errors.New(`field "body_base64" is not standard base64`)
-		}
-		return b, nil
+		return *e.BodyBase64, nil
 	}
 	return nil, errors.New(`neither "body" (text) nor "body_base64" is given`)
 }
@@ -152,6 +147,8 @@ func jsonError(err error) error {
 		return fmt.Errorf("unknown field %q", field(semantic.JSONPointer))
 	case errors.As(err, &semantic) && semantic.JSONPointer == "":
 		return fmt.Errorf("a JSON %s instead of an object", kinds[semantic.JSONKind])
+	case errors.As(err, &semantic) && semantic.JSONPointer == "/body_base64" && semantic.JSONKind == '"':
+		return errors.New(`field "body_base64" is not standard base64`)
 	case errors.As(err, &semantic):
 		return fmt.Errorf("field %q cannot be a JSON %s", field(semantic.JSONPointer), kinds[semantic.JSONKind])
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -201,8 +198,7 @@ func MessageOf(m amqp.Publishing, key string) Message {
 	if body := string(m.Body); utf8.ValidString(body) {
 		line.Body = &body
 	} else {
-		coded := base64.StdEncoding.EncodeToString(m.Body)
-		line.BodyBase64 = &coded
+		line.BodyBase64 = &m.Body
 	}
 	return line
 }
