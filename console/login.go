@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"encoding/base64"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
@@ -253,43 +254,28 @@ func newGuesses() *guesses {
 }
 
 // tooMany reports whether a client must wait before its next token is looked at, right or wrong.
-func (g *guesses) tooMany(remote string) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	l := g.clients[clientOf(remote)]
-	if l == nil && len(g.clients) >= mostGuessing {
-		l = g.others
-	}
-	return l != nil && l.Tokens() < 1
-}
+func (g *guesses) tooMany(remote string) bool { return g.of(remote).Tokens() < 1 }
 
 // wrong notes a wrong token.
-func (g *guesses) wrong(remote string) {
+func (g *guesses) wrong(remote string) { g.of(remote).Allow() }
+
+// of returns the limit of a client. If there are too many clients, it forgets those that may guess as often as new ones.
+func (g *guesses) of(remote string) *rate.Limiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	client := clientOf(remote)
-	l := g.clients[client]
-	if l == nil && len(g.clients) >= mostGuessing {
-		g.forget()
+	if l := g.clients[client]; l != nil {
+		return l
 	}
-	switch {
-	case l != nil:
-	case len(g.clients) >= mostGuessing:
-		l = g.others
-	default:
-		l = rate.NewLimiter(rate.Every(guessEvery), guessBurst)
-		g.clients[client] = l
+	if len(g.clients) >= mostGuessing {
+		maps.DeleteFunc(g.clients, func(_ string, l *rate.Limiter) bool { return l.Tokens() >= guessBurst })
 	}
-	l.Allow()
-}
-
-// forget drops the clients that may guess as often as new ones.
-func (g *guesses) forget() {
-	for client, l := range g.clients {
-		if l.Tokens() >= guessBurst {
-			delete(g.clients, client)
-		}
+	if len(g.clients) >= mostGuessing {
+		return g.others
 	}
+	l := rate.NewLimiter(rate.Every(guessEvery), guessBurst)
+	g.clients[client] = l
+	return l
 }
 
 // clientOf is the address of a client, of IPv6 its network.

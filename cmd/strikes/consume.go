@@ -178,18 +178,15 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 		"exit-when-idle", "allow-drop")
 }
 
-var (
-	retryModes = map[string]consumer.RetryMode{"": consumer.RetryRequeue, "requeue": consumer.RetryRequeue,
-		"in-place": consumer.RetryInPlace}
-	isolations = map[string]consumer.Isolation{"suspects": consumer.IsolationSuspects, "off": consumer.IsolationOff}
-)
+// retryModes are the modes by the values of --retry. Without one it is the consumer's default.
+var retryModes = map[string]consumer.RetryMode{"requeue": consumer.RetryRequeue, "in-place": consumer.RetryInPlace}
 
 // settings returns the consumer that the flags describe.
 func (o *consume) settings(queue string) (consumer.Consumer, error) {
 	c := o.set
-	c.Queue, c.Retry, c.Isolation = queue, retryModes[o.retry], isolations[o.isolation]
-	if c.Ordered && o.retry == "" {
-		c.Retry = consumer.RetryInPlace
+	c.Queue, c.Retry = queue, retryModes[o.retry]
+	if o.isolation == "off" {
+		c.Isolation = consumer.IsolationOff
 	}
 	if o.laneHeader != "" {
 		c.Lane = func(d amqp.Delivery) string { return broker.HeaderText(d.Headers[o.laneHeader]) }
