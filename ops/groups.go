@@ -150,8 +150,19 @@ func (q *Queue) groupsOfNamed(ctx context.Context, filter deadletter.Filter, out
 func (q *Queue) groupsOfReasons(ctx context.Context, filter deadletter.Filter, budget time.Duration,
 	out *Groups) error {
 	began := time.Now()
-	counting := newTallies()
-	defer counting.end()
+	// to normalise reasons that all differ takes longer than to read them
+	parts, tallies := make(chan []counter.DeadReason, 1), make([]Tally, min(runtime.GOMAXPROCS(0), 4))
+	var workers sync.WaitGroup
+	var panicked panics.First
+	for i := range tallies {
+		workers.Go(func() {
+			for part := range parts {
+				panicked.Catch(func() { tallies[i].addReasons(part) }) // and goes on: the reader would block without a worker
+			}
+		})
+	}
+	end := sync.OnceFunc(func() { close(parts); workers.Wait() })
+	defer end()
 	spent := false
 	for found, err := range q.Store.DeadReasons(ctx, q.VHost, q.Name, 0) {
 		if err != nil {
@@ -164,48 +175,14 @@ func (q *Queue) groupsOfReasons(ctx context.Context, filter deadletter.Filter, b
 			found = slices.DeleteFunc(found, func(r counter.DeadReason) bool { return !filter.Match(q.ofReason(&r), began) })
 		}
 		out.Count += len(found)
-		counting.add(found)
+		parts <- found
 		spent = budget > 0 && time.Since(began) > budget
 	}
-	out.Groups = counting.end().Groups()
+	end()
+	panicked.Again()
+	for i := range tallies[1:] {
+		tallies[0].merge(&tallies[1+i])
+	}
+	out.Groups = tallies[0].Groups()
 	return nil
-}
-
-// tallies count in the background: to normalise reasons that all differ takes longer than to read them.
-type tallies struct {
-	parts   chan []counter.DeadReason
-	each    []Tally
-	workers sync.WaitGroup
-	sum     *Tally // nil: not ended
-
-	panicked panics.First
-}
-
-func newTallies() *tallies {
-	t := &tallies{parts: make(chan []counter.DeadReason, 1), each: make([]Tally, min(runtime.GOMAXPROCS(0), 4))}
-	for i := range t.each {
-		t.workers.Go(func() {
-			for part := range t.parts {
-				t.panicked.Catch(func() { t.each[i].addReasons(part) }) // and goes on: add would block without a worker
-			}
-		})
-	}
-	return t
-}
-
-func (t *tallies) add(part []counter.DeadReason) { t.parts <- part }
-
-// end waits for all and returns their sum. It panics if a worker did.
-func (t *tallies) end() *Tally {
-	if t.sum != nil {
-		return t.sum
-	}
-	close(t.parts)
-	t.workers.Wait()
-	t.sum = &t.each[0]
-	t.panicked.Again()
-	for i := range t.each[1:] {
-		t.sum.merge(&t.each[1+i])
-	}
-	return t.sum
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 const (
@@ -71,11 +72,7 @@ func demoHandler(l *ledger) consumer.Handler {
 		if err != nil {
 			return err
 		}
-		timer := time.NewTimer(demoWork)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
+		if !pause.For(ctx, demoWork) {
 			return ctx.Err()
 		}
 		switch {

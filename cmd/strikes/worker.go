@@ -22,6 +22,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
@@ -288,11 +289,7 @@ func (i *idle) wait(ctx context.Context, empty func(context.Context) bool) bool 
 			}
 			left = i.patience
 		}
-		timer := time.NewTimer(left)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause.For(ctx, left) {
 			return false
 		}
 	}
