@@ -19,10 +19,10 @@ import (
 // aliases are other names of flags.
 var aliases = map[string]pflag.NormalizedName{"dlq": "dead-letter-queue"}
 
-// wanted describes the values of a type of flag.
+// wanted describes the values of a type of flag; func is that of an age.
 var wanted = map[string]string{
 	"int": "a whole number", "float64": "a number", "bool": "true or false",
-	"duration": "a time like 500ms, 30s or 5m", "age": "a time like 30s, 12h or 7d",
+	"duration": "a time like 500ms, 30s or 5m", "func": "a time like 30s, 12h or 7d",
 }
 
 // JSON adds the flag --json.
@@ -30,25 +30,11 @@ func JSON(flags *pflag.FlagSet, p *bool, what string) { flags.BoolVar(p, "json",
 
 // Age adds a flag for a time that may be given in days.
 func Age(flags *pflag.FlagSet, p *time.Duration, name, usage string) {
-	flags.Var((*age)(p), name, usage)
+	flags.Func(name, usage, func(s string) (err error) {
+		*p, err = setting.ParseAge(s)
+		return err
+	})
 }
-
-type age time.Duration
-
-func (a *age) Set(s string) error {
-	d, err := setting.ParseAge(s)
-	*a = age(d)
-	return err
-}
-
-func (a *age) String() string {
-	if *a == 0 {
-		return ""
-	}
-	return time.Duration(*a).String()
-}
-
-func (*age) Type() string { return "age" }
 
 // OneOf adds a flag that takes one of some values, which the shell completes. Its default is *p, which may be another.
 func OneOf[T ~string](cmd *cobra.Command, p *T, name, usage string, values ...T) {
