@@ -163,6 +163,10 @@ func (d DeadLetters) Holding() string {
 		return "unknown whether they arrived: there is no queue " + printable.Name(d.Queue) +
 			" (--dead-letter-queue names another)"
 	}
+	var consumed int64 // at least; 0 if commands of strikes took them all
+	if d.TakenByOthers() > 0 {
+		consumed = *d.Taken
+	}
 	text := fmt.Sprintf("%s holds %d", printable.Name(d.Queue), *d.Holds)
 	if d.Unrecorded > 0 {
 		text += fmt.Sprintf(" (%d not known to the store)", d.Unrecorded)
@@ -176,7 +180,7 @@ func (d DeadLetters) Holding() string {
 		{int64(d.Waiting), ", %d waiting in the source queue for the dead-letter route"},
 		{d.Removed, ", %d replayed or dropped"},
 		{d.Expired, ", %d whose records expired"},
-		{d.consumed(), ", at least %d consumed from it in all"},
+		{consumed, ", at least %d consumed from it in all"},
 		{d.Unclear, ", %d on the way or in use"},
 	} {
 		if more.n > 0 {
@@ -184,14 +188,6 @@ func (d DeadLetters) Holding() string {
 		}
 	}
 	return text
-}
-
-// consumed is how many messages were taken from Queue at least; 0 if commands of strikes took them all.
-func (d DeadLetters) consumed() int64 {
-	if d.TakenByOthers() > 0 {
-		return *d.Taken
-	}
-	return 0
 }
 
 // Lost says in which ways the missing dead letters may have gone.

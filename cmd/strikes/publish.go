@@ -146,11 +146,13 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 		r.parse, r.blank = jsonl.ParseMessage, false
 	}
 	err = cmp.Or(p.all(ctx, r, files), p.unsaid)
-	if n, _ := p.parts(err); n > 0 {
-		err = cli.Misusef("queue %s has %d partitions, so each message needs a routing key: give --routing-key, or "+
-			"\"routing_key\" with --ndjson: %w", term.Shown(key), n, err)
-	} else if p.exchange == "" && !p.partitioned && errors.Is(err, publisher.ErrUnroutable) {
-		err = fmt.Errorf("%w: %w", b.NoQueue(ctx, key, broker.ErrNotFound), err)
+	if p.exchange == "" && !p.partitioned && errors.Is(err, publisher.ErrUnroutable) {
+		if n, _ := p.partitions(); n > 0 {
+			err = cli.Misusef("queue %s has %d partitions, so each message needs a routing key: give --routing-key, or "+
+				"\"routing_key\" with --ndjson: %w", term.Shown(key), n, err)
+		} else {
+			err = fmt.Errorf("%w: %w", b.NoQueue(ctx, key, broker.ErrNotFound), err)
+		}
 	}
 	if closing := closeSoon(p.publisher, err != nil); err == nil {
 		err = closing
@@ -254,14 +256,6 @@ func (p *publish) address(e entry) (publisher.Message, error) {
 		err = cli.Misuse(err)
 	}
 	return to, err
-}
-
-// parts counts the partitions of a queue to which a message was published without a routing key.
-func (p *publish) parts(err error) (int, error) {
-	if p.exchange != "" || p.partitioned || !errors.Is(err, publisher.ErrUnroutable) {
-		return 0, nil
-	}
-	return p.partitions()
 }
 
 // count takes the outcome of a batch, and returns the error of the first message that failed.

@@ -20,29 +20,20 @@ type Database struct {
 	open func(rawURL, prefix string) (counter.Store, error)
 }
 
-var databases = map[string]*Database{
-	"postgres": {
-		Schema: postgres.Schema, Version: postgres.Version, Migrate: postgres.Migrate,
-		open: func(rawURL, prefix string) (counter.Store, error) {
-			return postgres.Open(rawURL, &postgres.Options{Prefix: prefix})
-		},
-	},
-	"mysql": {
-		Schema: mysql.Schema, Version: mysql.Version, Migrate: mysql.Migrate,
-		open: func(rawURL, prefix string) (counter.Store, error) {
-			return mysql.Open(rawURL, &mysql.Options{Prefix: prefix})
-		},
-	},
-}
-
 // DatabaseOf returns the kind of database that a URL names; nil if it names none.
 func DatabaseOf(rawURL string) *Database {
 	scheme, _, _ := strings.Cut(rawURL, "://")
 	switch scheme {
-	case "postgresql":
-		scheme = "postgres"
-	case "mariadb":
-		scheme = "mysql"
+	case "postgres", "postgresql":
+		return &Database{postgres.Schema, postgres.Version, postgres.Migrate,
+			func(rawURL, prefix string) (counter.Store, error) {
+				return postgres.Open(rawURL, &postgres.Options{Prefix: prefix})
+			}}
+	case "mysql", "mariadb":
+		return &Database{mysql.Schema, mysql.Version, mysql.Migrate,
+			func(rawURL, prefix string) (counter.Store, error) {
+				return mysql.Open(rawURL, &mysql.Options{Prefix: prefix})
+			}}
 	}
-	return databases[scheme]
+	return nil
 }
