@@ -273,8 +273,6 @@ func (c *Console) checkDeliveryLimit(ctx context.Context, ch change, retries int
 type result struct {
 	OK   bool
 	Text string
-	Link string // to a file or a page; empty: none
-	Name string // of the link
 }
 
 // mostResults bounds the results that are kept.
