@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -148,10 +149,7 @@ func headlineOfDead(queue string, v deadView) string {
 
 // Link is the address of the dead letters of a group among those that the filter picks.
 func (v deadView) Link(g *ops.Group) string {
-	f := filter{values: map[string][]string{}}
-	for name := range v.Filter.values {
-		f.values.Set(name, v.Filter.Get(name))
-	}
+	f := filter{values: maps.Clone(v.Filter.values)}
 	f.values.Set("group", g.Key)
 	return f.Link("dead", v.Queue)
 }

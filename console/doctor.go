@@ -153,13 +153,10 @@ func (e examination) Warnings() int { _, n := count(e.All); return n }
 func (e examination) Whole() bool { return !e.At.IsZero() && e.Err == "" }
 
 // beyond returns the errors that were found of a queue and that its summary does not show.
-func (e examination) beyond(s ops.Summary) (found []inspect.Finding) {
-	for _, f := range e.errors[s.Queue] {
-		if !slices.ContainsFunc(s.Findings, func(shown inspect.Finding) bool { return shown.Code == f.Code }) {
-			found = append(found, f)
-		}
-	}
-	return found
+func (e examination) beyond(s ops.Summary) []inspect.Finding {
+	return slices.DeleteFunc(slices.Clone(e.errors[s.Queue]), func(f inspect.Finding) bool {
+		return slices.ContainsFunc(s.Findings, func(shown inspect.Finding) bool { return shown.Code == f.Code })
+	})
 }
 
 // rank is 0 for the troubles that need a person first. An error that only an examination finds is one of them.

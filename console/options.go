@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,17 +76,11 @@ type Options struct {
 const fewestTokenBytes = 16
 
 func (o Options) withDefaults() Options {
-	if o.VHost == "" {
-		o.VHost = "/"
-	}
-	if o.Actor == "" {
-		o.Actor = "this machine"
-	}
+	o.VHost = cmp.Or(o.VHost, "/")
+	o.Actor = cmp.Or(o.Actor, "this machine")
+	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
 	if len(o.Hosts) == 0 {
 		o.Hosts = []string{"localhost", "127.0.0.1", "::1"}
-	}
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	o.Prefix = strings.TrimSuffix(o.Prefix, "/")
 	return o

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -71,9 +72,7 @@ func link(page string, query ...string) string {
 			q.Set(query[i], query[i+1])
 		}
 	}
-	if page == "" {
-		page = "./"
-	}
+	page = cmp.Or(page, "./")
 	if len(q) == 0 {
 		return page
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -225,26 +226,18 @@ func inShort(f inspect.Finding) string {
 }
 
 // stuck are the blocking messages without those that may have left the queue.
-func stuck(all []ops.Message) (out []ops.Message) {
-	for _, m := range all {
-		if m.State != ops.Forgotten {
-			out = append(out, m)
-		}
-	}
-	return out
+func stuck(all []ops.Message) []ops.Message {
+	return slices.DeleteFunc(slices.Clone(all), func(m ops.Message) bool { return m.State == ops.Forgotten })
 }
 
 // lately is how long ago a process that lives was seen: it reads the control of its queue once a second.
 const lately = 5 * time.Second
 
 // Going are the processes that have not stopped although the queue is paused.
-func (v queueView) Going() (out []ops.Consumer) {
-	for _, s := range v.Processes {
-		if v.Paused != nil && !s.Stopped && s.Ago < lately {
-			out = append(out, s)
-		}
-	}
-	return out
+func (v queueView) Going() []ops.Consumer {
+	return slices.DeleteFunc(slices.Clone(v.Processes), func(c ops.Consumer) bool {
+		return v.Paused == nil || c.Stopped || c.Ago >= lately
+	})
 }
 
 // Reasons are the largest groups.

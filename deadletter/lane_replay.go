@@ -22,17 +22,16 @@ func (w *laneWork) replay(ctx context.Context, pub *publisher.Publisher, most in
 	if err := w.takeOff(ctx, w.plan.Doubles, &w.result.Doubles); err != nil {
 		return nil, err
 	}
-	planned := w.plan.Publish[:min(most, len(w.plan.Publish))]
-	for len(planned) > 0 && err == nil {
-		part := planned[:min(picked, len(planned))]
-		planned = planned[len(part):]
-		var n int
-		n, err = w.publishPart(ctx, pub, part)
+	for part := range slices.Chunk(w.plan.Publish[:min(most, len(w.plan.Publish))], picked) {
+		n, err := w.publishPart(ctx, pub, part)
 		for _, p := range part[:n] {
 			published = append(published, p.Position)
 		}
+		if err != nil {
+			return published, err
+		}
 	}
-	return published, err
+	return published, nil
 }
 
 // nothing explains a plan with nothing to publish.
@@ -111,9 +110,7 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 }
 
 func (w *laneWork) settle(messages []*Message) error {
-	for len(messages) > 0 {
-		part := messages[:min(picked, len(messages))]
-		messages = messages[len(part):]
+	for part := range slices.Chunk(messages, picked) {
 		if err := w.source.settle(part); err != nil {
 			return err
 		}

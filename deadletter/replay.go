@@ -64,9 +64,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if err := r.Check(q.Name); err != nil {
 		return Result{}, err
 	}
-	if r.Window == 0 {
-		r.Window = 1
-	}
+	r.Window = cmp.Or(r.Window, 1)
 	if !r.Filter.Everything() {
 		r.Window = min(r.Window, picked)
 	}

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -32,10 +33,7 @@ type watch struct {
 }
 
 func (q *Queue) watch(r Replay) *watch {
-	w := &watch{records: q.Records, target: r.Target, of: q.Partitioned, most: r.StopAfter}
-	if w.most == 0 {
-		w.most = defaultStopAfter
-	}
+	w := &watch{records: q.Records, target: r.Target, of: q.Partitioned, most: cmp.Or(r.StopAfter, defaultStopAfter)}
 	if r.Target != nil && r.Target.Exchange != "" || w.most < 0 {
 		w.records = nil
 	}

@@ -3,6 +3,7 @@ package ops
 import (
 	"cmp"
 	"context"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -100,14 +101,9 @@ func (g *Group) add(n int, from, to time.Time, newest string) {
 
 // Groups returns the groups, the largest first.
 func (t *Tally) Groups() []*Group {
-	var sorted []*Group
-	for _, g := range t.groups {
-		sorted = append(sorted, g)
-	}
-	slices.SortFunc(sorted, func(a, b *Group) int {
+	return slices.SortedFunc(maps.Values(t.groups), func(a, b *Group) int {
 		return cmp.Or(b.Count-a.Count, cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Kind, b.Kind))
 	})
-	return sorted
 }
 
 // Groups is the dead letters of a queue by kind and reason.

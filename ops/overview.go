@@ -140,9 +140,7 @@ func (s *Summary) ofStore(kept counter.Summary) {
 		return
 	}
 	at := Status{Time: kept.Time, Consumers: 1, Breaker: s.Breaker, breaker: kept.Breaker}
-	if kept.Paused != nil {
-		at.pausedBy(kept.Paused)
-	}
+	at.pausedBy(kept.Paused)
 	if s.Consumers != nil {
 		at.Consumers = *s.Consumers
 	}

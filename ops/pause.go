@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -125,13 +126,8 @@ func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
 }
 
 // Running are the consumers that have not stopped.
-func (p *Pause) Running() (running []Consumer) {
-	for _, c := range p.Consumers {
-		if !c.Stopped {
-			running = append(running, c)
-		}
-	}
-	return running
+func (p *Pause) Running() []Consumer {
+	return slices.DeleteFunc(slices.Clone(p.Consumers), func(c Consumer) bool { return c.Stopped })
 }
 
 // Text says whether the queue is paused, by whom and why, and how many consumers have stopped.

@@ -46,9 +46,11 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	if f.override, err = queue.Override(ctx); err != nil {
 		return err
 	}
-	if err := c.askPause(ctx, s); err != nil {
+	paused, err := c.Store.Paused(ctx, c.VHost, c.Queue)
+	if err != nil {
 		return err
 	}
+	s.pausedBy(paused)
 	breaker, err := c.Store.Breaker(ctx, c.VHost, c.Queue)
 	if err != nil {
 		return err
@@ -98,16 +100,11 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	return nil
 }
 
-func (c *question) askPause(ctx context.Context, s *Status) error {
-	paused, err := c.Store.Paused(ctx, c.VHost, c.Queue)
-	if err != nil || paused == nil {
-		return err
-	}
-	s.pausedBy(paused)
-	return nil
-}
-
+// pausedBy notes a pause, unless it is nil.
 func (s *Status) pausedBy(p *counter.Pause) {
+	if p == nil {
+		return
+	}
 	s.Paused = &p.Note
 	if h := p.Holding; h != nil {
 		s.Holding = &Holding{ID: h.ID, Cause: h.Cause, Since: h.Since, Only: h.Only}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -127,11 +128,7 @@ func (n *note) add(cmd *cobra.Command, kept, required string) {
 
 // given returns the note, which may lack a reason.
 func (n *note) given() counter.Note {
-	note := counter.Note{By: n.by, Why: strings.TrimSpace(n.why)}
-	if note.By == "" {
-		note.By = thisUser()
-	}
-	return note
+	return counter.Note{By: cmp.Or(n.by, thisUser()), Why: strings.TrimSpace(n.why)}
 }
 
 // thisUser is this user at this host.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -207,18 +208,10 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 	case o.exitWhenIdle < 0:
 		return c, cli.Refused("exit-when-idle", o.exitWhenIdle, "0 or more")
 	}
-	c.MaxRetries = orNone(c.MaxRetries)
-	c.HandlerTimeout = orNone(c.HandlerTimeout)
-	c.DrainTimeout = orNone(c.DrainTimeout)
+	c.MaxRetries = cmp.Or(c.MaxRetries, -1) // which a consumer takes for none
+	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, -1)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, -1)
 	return c, c.Validate()
-}
-
-// orNone turns zero into -1, which a consumer.Consumer takes for none.
-func orNone[N ~int | ~int64](n N) N {
-	if n == 0 {
-		return -1
-	}
-	return n
 }
 
 // run consumes a queue with a command, or an endpoint, as the handler.
@@ -334,18 +327,9 @@ func (b backoff) wait(failed int) time.Duration {
 	if !b.doubles {
 		return b.first
 	}
-	d := doubled(b.first, b.last, failed)
-	return d - rand.N(d/2+1) //nolint:gosec // guessing it gains nothing
-}
-
-// doubled is first after one failed attempt, twice that after two, and so on up to last.
-func doubled(first, last time.Duration, failed int) time.Duration {
-	d := first
-	for ; failed > 1 && d < last; failed-- {
-		if d > last/2 {
-			return last
-		}
-		d *= 2
+	d := b.first
+	for ; failed > 1 && d < b.last; failed-- {
+		d += min(d, b.last-d)
 	}
-	return min(d, last)
+	return d - rand.N(d/2+1) //nolint:gosec // guessing it gains nothing
 }

@@ -151,9 +151,7 @@ func (c *deadReplay) settings(queue string, ids []string) (deadletter.Replay, er
 	case r.StopAfter < 0 || r.Watch < 0:
 		return r, cli.Misusef("--stop-after and --watch must not be negative")
 	}
-	if r.StopAfter == 0 {
-		r.StopAfter = -1
-	}
+	r.StopAfter = cmp.Or(r.StopAfter, -1) // never
 	if c.Changed("exchange") || c.Changed("key") {
 		r.Target = &deadletter.Target{Exchange: c.exchange, Key: c.key}
 		if *r.Target == (deadletter.Target{}) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -226,10 +227,7 @@ func (s *search) absent(show func(*deadletter.Message) error) error {
 	if s.q.held != nil || s.q.unseen > 0 {
 		return err
 	}
-	last := s.kept.dead
-	if last == nil {
-		last = s.kept.removed
-	}
+	last := cmp.Or(s.kept.dead, s.kept.removed)
 	if last != nil && !s.message {
 		if err := show(last); err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -145,7 +146,7 @@ func (d *declare) run(ctx context.Context, queue string) error {
 	if err != nil {
 		var reply *amqp.Error
 		if errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason,
-			"for queue '"+queue+"'") && repairable(reply.Reason) {
+			"for queue '"+queue+"'") && repairable.MatchString(reply.Reason) {
 			return fmt.Errorf("%w\na policy may set the argument instead; to see whether one does, or to set one, run: "+
 				"strikes doctor --fix %s", err, shell.Operands(queue))
 		}
@@ -246,12 +247,5 @@ func (d declared) print(w io.Writer) error {
 	return err
 }
 
-// repairable reports whether the broker names an argument that a policy can set, so that doctor --fix may help.
-func repairable(reason string) bool {
-	for _, arg := range []string{"x-dead-letter-", "x-delivery-limit", "x-overflow"} {
-		if strings.Contains(reason, "arg '"+arg) {
-			return true
-		}
-	}
-	return false
-}
+// repairable finds an argument that a policy can set, so that doctor --fix may help.
+var repairable = regexp.MustCompile("arg '(x-dead-letter-|x-delivery-limit|x-overflow)")

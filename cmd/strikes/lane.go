@@ -85,7 +85,8 @@ strikes help dead-letters says where the dead letters are.`,
 	c.addTo(cmd)
 	cmd.Flags().BoolVar(&c.all, "all", false, "replay every blocked lane of the queue, longest blocked first")
 	c.addWait(cmd)
-	c.addMissing(cmd)
+	cmd.Flags().BoolVar(&c.missing, "missing", false, "give up each message whose dead letter is not in the dead-letter "+
+		"queue: it expired, was consumed elsewhere or was lost, or it was handled before the store was rolled back")
 	return cmd
 }
 
@@ -133,12 +134,6 @@ func (c *lanes) addTo(cmd *cobra.Command) {
 func (c *lanes) addWait(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&c.wait, "wait", time.Minute,
 		"wait for this `TIME` until the consumer handles the next message")
-}
-
-// addMissing adds --missing, with which a replay gives up each position whose dead letter is gone.
-func (c *lanes) addMissing(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&c.missing, "missing", false, "give up each message whose dead letter is not in the dead-letter "+
-		"queue: it expired, was consumed elsewhere or was lost, or it was handled before the store was rolled back")
 }
 
 // addDrop adds the flags of a verb that drops.

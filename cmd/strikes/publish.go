@@ -173,12 +173,10 @@ func closeSoon(pub *publisher.Publisher, failed bool) error {
 	if !failed {
 		return <-closed
 	}
-	limit := time.NewTimer(lastClose)
-	defer limit.Stop()
 	select {
 	case err := <-closed:
 		return err
-	case <-limit.C:
+	case <-time.After(lastClose):
 		return nil
 	}
 }

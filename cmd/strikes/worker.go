@@ -246,8 +246,8 @@ func (i *idle) Observe(_ context.Context, e consumer.Event) {
 	i.extend()
 }
 
-// consuming counts the begin of a session as something to do: its first message is on its way, and neither ready in the
-// queue nor received.
+// consuming counts the begin of a session, or of the process, as something to do: its first message is on its way, and
+// neither ready in the queue nor received.
 func (i *idle) consuming() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -278,9 +278,7 @@ func (i *idle) left() time.Duration {
 // wait returns true once there was nothing to do for the whole of the patience and the queue is empty, false when ctx
 // is done.
 func (i *idle) wait(ctx context.Context, empty func(context.Context) bool) bool {
-	i.mu.Lock()
-	i.extend()
-	i.mu.Unlock()
+	i.consuming()
 	for {
 		left := i.left()
 		if left <= 0 {

@@ -86,7 +86,9 @@ func ExitCode(err error) int {
 		errors.Is(err, consumer.ErrLanesBlocked), errors.As(err, &field):
 		return ExitMisuse
 	case errors.As(err, &store):
-		return storeCode(store.Fault)
+		faults := map[counter.StoreFault]int{counter.FaultDenied: ExitDenied, counter.FaultNotRedis: ExitMisuse,
+			counter.FaultOther: ExitFailed}
+		return cmp.Or(faults[store.Fault], ExitUnreachable)
 	case errors.Is(err, publisher.ErrConnectionLost):
 		return ExitUnreachable
 	case errors.As(err, &publish):
@@ -97,19 +99,6 @@ func ExitCode(err error) int {
 		return ExitUnreachable
 	}
 	return ExitFailed
-}
-
-func storeCode(c counter.StoreFault) int {
-	switch c {
-	case counter.FaultDenied:
-		return ExitDenied
-	case counter.FaultNotRedis:
-		return ExitMisuse
-	case counter.FaultOther:
-		return ExitFailed
-	default:
-		return ExitUnreachable
-	}
 }
 
 // refusalCode is for a queue that consumers must not use. Missing permissions are not the queue's fault.

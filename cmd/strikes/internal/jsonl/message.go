@@ -227,8 +227,7 @@ func Escape(text []byte) []byte {
 			out = append(out, text[:size]...)
 		} else {
 			for _, unit := range utf16.Encode([]rune{r}) {
-				out = append(out, '\\', 'u')
-				out = append(out, strconv.FormatUint(uint64(unit)|0x10000, 16)[1:]...)
+				out = fmt.Appendf(out, `\u%04x`, unit)
 			}
 		}
 		text = text[size:]

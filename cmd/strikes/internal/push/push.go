@@ -163,11 +163,9 @@ func (c *readFirst) Write(b []byte) (int, error) {
 	if err == nil || !isReset(err) {
 		return n, err
 	}
-	patience := time.NewTimer(lateResponse)
-	defer patience.Stop()
 	select {
 	case <-c.over:
-	case <-patience.C:
+	case <-time.After(lateResponse):
 	}
 	return n, err
 }
