@@ -13,8 +13,8 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -69,7 +69,7 @@ func (c *changeVerb) change(ctx context.Context, verb, queue string, ask ops.Ask
 			return errors.Join(none...)
 		}
 		for _, err := range none {
-			fmt.Fprintf(c.Err, "strikes: %s\n", term.Printable(err.Error(), ""))
+			fmt.Fprintf(c.Err, "strikes: %s\n", printable.Text(err.Error(), ""))
 		}
 		return c.makeAll(ctx, q, plans)
 	})

@@ -15,11 +15,11 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/push"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // consume is one run of the command.
@@ -241,7 +241,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 	settings.Counter = store
 	need, err := b.Management(ctx, conn, inspect.Need{})
 	if errors.Is(err, broker.ErrDenied) { // else it is silent: most consumers do without, and the check warns
-		fmt.Fprintf(o.Err, withoutManagement, term.Printable(err.Error(), ""))
+		fmt.Fprintf(o.Err, withoutManagement, printable.Text(err.Error(), ""))
 	}
 	settings.Check.Management, settings.Check.HTTPClient = need.Management, need.HTTPClient
 	w := &worker{
@@ -276,7 +276,7 @@ func (o *consume) unlessPartitioned(ctx context.Context, b *connect.Broker, queu
 	if n == 0 { // or it is not known
 		return err
 	}
-	return cli.Misusef("queue %s has %d partitions: give --ordered --partitions %d", term.Shown(queue), n, n)
+	return cli.Misusef("queue %s has %d partitions: give --ordered --partitions %d", printable.Name(queue), n, n)
 }
 
 // withoutManagement is said where the API's usual address was tried in vain.

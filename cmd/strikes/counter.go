@@ -13,8 +13,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -167,7 +167,7 @@ func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Que
 	}
 	defer store.Close()
 	err = f(&ops.Queue{Store: store.Admin(), VHost: vhost, Name: queue, Warn: func(err error) {
-		fmt.Fprintf(c.Err, "strikes: %s\n", term.Printable(err.Error(), ""))
+		fmt.Fprintf(c.Err, "strikes: %s\n", printable.Text(err.Error(), ""))
 	}})
 	var foreign *ops.ForeignError
 	switch {

@@ -184,7 +184,7 @@ func (s *wanted) names() string {
 func shownIDs(ids []string, most int) string {
 	var b strings.Builder
 	for _, id := range ids[:min(most, len(ids))] {
-		b.WriteString(" " + term.Shown(id))
+		b.WriteString(" " + printable.Name(id))
 	}
 	if len(ids) > most {
 		b.WriteString(" …")
@@ -194,9 +194,9 @@ func shownIDs(ids []string, most int) string {
 
 // none is the error for no dead letters at all.
 func (s *wanted) none(queue string, empty bool) error {
-	text := fmt.Sprintf("no dead letter in queue %s matches%s", term.Shown(queue), s.names())
+	text := fmt.Sprintf("no dead letter in queue %s matches%s", printable.Name(queue), s.names())
 	if s.Everything() || empty {
-		text = fmt.Sprintf("dead-letter queue %s is empty", term.Shown(queue))
+		text = fmt.Sprintf("dead-letter queue %s is empty", printable.Name(queue))
 	}
 	return cli.WithCode(errors.New(text), cli.ExitNothing)
 }
@@ -204,7 +204,7 @@ func (s *wanted) none(queue string, empty bool) error {
 // missing returns an error that names the ids that were not found; nil if none was found, which none reports.
 func (s *wanted) missing(queue string) error {
 	if names := s.names(); names != "" && len(s.found) > 0 {
-		return cli.WithCode(fmt.Errorf("not found in queue %s%s; the others were found", term.Shown(queue), names),
+		return cli.WithCode(fmt.Errorf("not found in queue %s%s; the others were found", printable.Name(queue), names),
 			cli.ExitNothing)
 	}
 	return nil
@@ -319,7 +319,7 @@ func (q *dlq) audit(ctx context.Context, stderr io.Writer, why counter.Note, ver
 		return func() {}, func(int, error) {}
 	}
 	log := ops.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue, Warn: func(err error) {
-		fmt.Fprintf(stderr, "the audit log lacks this %s: %s\n", verb, term.Printable(err.Error(), ""))
+		fmt.Fprintf(stderr, "the audit log lacks this %s: %s\n", verb, printable.Text(err.Error(), ""))
 	}}
 	e, begun := counter.AuditEntry{Actor: why.By, Verb: verb, Subject: subject, Reason: why.Why}, false
 	begin = func() {

@@ -16,8 +16,8 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -71,7 +71,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
-	v := verb{"drop", "dropped", ", once they are in " + term.Shown(c.to), f, c.most, "release",
+	v := verb{"drop", "dropped", ", once they are in " + printable.Name(c.to), f, c.most, "release",
 		"drops the first message of"}
 	most, ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
@@ -99,7 +99,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 	err = errors.Join(err, file.finish())
 	end(result.Done, err)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, term.Shown(c.to))
+	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, printable.Name(c.to))
 	name(&b, "in the file, but maybe still in the dead-letter queue", len(result.Undecided), result.Undecided)
 	fmt.Fprintln(c.Err, b.String())
 	q.warnUnrecorded(c.Err, result.RecordsErr)
@@ -174,7 +174,7 @@ func (c *deadDrop) dropUndecodable(ctx context.Context, queue string, ids []stri
 		return cli.Misusef("--undecodable needs the management API, which can read the message: give --management-url")
 	}
 	question := fmt.Sprintf("Drop the first message of queue %s that cannot be decoded, once it is in %s?", q.where(),
-		term.Shown(c.to))
+		printable.Name(c.to))
 	if err := c.Confirm(ctx, c.yes, false, question); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (c *deadDrop) dropUndecodable(ctx context.Context, queue string, ids []stri
 	p.Finish()
 	err = errors.Join(err, file.finish())
 	if err == nil {
-		fmt.Fprintf(c.Err, "1 dropped, in %s: it was message %d of queue %s, and cannot be decoded\n", term.Shown(c.to),
+		fmt.Fprintf(c.Err, "1 dropped, in %s: it was message %d of queue %s, and cannot be decoded\n", printable.Name(c.to),
 			position, q.where())
 		end(1, nil)
 		return nil
@@ -220,7 +220,7 @@ func openKeep(name, from string) (*keepFile, error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	switch info := k.info(); {
 	case errors.Is(err, syscall.EWOULDBLOCK), err == nil && info == nil: // another holds it, or just removed it
-		err = cli.Misusef("another command writes to %s; wait until it ends, or give another file", term.Shown(name))
+		err = cli.Misusef("another command writes to %s; wait until it ends, or give another file", printable.Name(name))
 	case err == nil:
 		err = errors.Join(k.endLine(info), ops.SyncDir(filepath.Dir(name)))
 	}

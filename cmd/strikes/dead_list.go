@@ -125,7 +125,7 @@ func (c *deadList) printed(q *dlq, f deadletter.Filter, limit int, messages iter
 	defer func() {
 		if others > 0 {
 			fmt.Fprintf(c.Err, "%d of these died in other queues: an ID or a filter picks those of queue %s alone, and "+
-				"--origin QUEUE those of another\n", others, term.Shown(q.queue))
+				"--origin QUEUE those of another\n", others, printable.Name(q.queue))
 		}
 	}()
 	var err error
@@ -212,7 +212,7 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 		}
 		fmt.Fprintf(c.Err, "queue %s is not read: %s.\n%s. The following is from the store's records; messages may have "+
 			"left the queue since.\n",
-			q.where(), term.Printable(q.dead.Handling.Why, ""), has)
+			q.where(), printable.Text(q.dead.Handling.Why, ""), has)
 	}
 	return q.records().EachDead(ctx, f), render.FromStore, nil
 }
@@ -228,7 +228,7 @@ func (q *dlq) unreadable(err error, f deadletter.Filter) bool {
 func (c *deadList) insteadOfReading(ctx context.Context, q *dlq, f deadletter.Filter, cause error,
 	yield func(*deadletter.Message, error) bool) {
 	fmt.Fprintf(c.Err, "%s\nThe following is from the store's records; messages may have left the queue since.\n",
-		term.Printable(cli.Plain(q.wayOut(cause)), ""))
+		printable.Text(cli.Plain(q.wayOut(cause)), ""))
 	if q.fromRecords != nil {
 		q.fromRecords()
 	}

@@ -15,8 +15,8 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -56,7 +56,7 @@ func TestDeadOfMany(t *testing.T) {
 				for range 3 {
 					out, errs, took, until, rss := timed(t, queue, tc.args)
 					if !strings.Contains(out, tc.out) || !strings.Contains(errs, tc.err) {
-						t.Fatalf("%q: %s\n%s", tc.args, term.Brief(out, 500), errs)
+						t.Fatalf("%q: %s\n%s", tc.args, printable.Line(out, 500), errs)
 					}
 					best, first, most = min(best, took), min(first, until), max(most, rss)
 				}

@@ -14,11 +14,11 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -114,7 +114,7 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, force bool) error {
 			return err
 		}
 		if at.Assumed != nil {
-			fmt.Fprintln(stderr, term.Printable(at.Guess(q.queue), ""))
+			fmt.Fprintln(stderr, printable.Text(at.Guess(q.queue), ""))
 		}
 		q.dead = *opened
 		if h := &q.dead.Handling; !h.Hold && tried != nil {
@@ -150,7 +150,7 @@ func (q *dlq) find(ctx context.Context, conn *amqp.Connection, need inspect.Need
 func (q *dlq) notFound(ctx context.Context, conn *amqp.Connection, at ops.DeadLetterQueue, err error) error {
 	if source, is := strings.CutSuffix(q.queue, ".dlq"); is {
 		return fmt.Errorf("%w; %s is a dead-letter queue: give its source queue, as in: strikes dead list %s", err,
-			term.Shown(q.queue), shell.Operands(source))
+			printable.Name(q.queue), shell.Operands(source))
 	}
 	if exists, _, _ := broker.FindQueue(ctx, conn, q.queue); exists == broker.No {
 		return q.broker.NoQueue(ctx, q.queue, broker.ErrNotFound)
@@ -159,7 +159,7 @@ func (q *dlq) notFound(ctx context.Context, conn *amqp.Connection, at ops.DeadLe
 }
 
 // where names the dead-letter queue for a line of text.
-func (q *dlq) where() string { return term.Shown(q.dead.Name) }
+func (q *dlq) where() string { return printable.Name(q.dead.Name) }
 
 // operand names the queue for a command line, and the dead-letter queue if that was given.
 func (q *dlq) operand() string {
@@ -196,7 +196,7 @@ func (q *dlq) fail(err error) error {
 // warnInterrupt prints the effect of an interruption of a replay or drop of everything, if it has one.
 func (q *dlq) warnInterrupt(stderr io.Writer) {
 	if q.dead.Handling.Take && q.dead.Handling.Why != "" {
-		fmt.Fprintf(stderr, "do not interrupt this often: queue %s: %s\n", q.where(), term.Printable(q.dead.Handling.Why, ""))
+		fmt.Fprintf(stderr, "do not interrupt this often: queue %s: %s\n", q.where(), printable.Text(q.dead.Handling.Why, ""))
 	}
 }
 
@@ -205,7 +205,7 @@ func (q *dlq) warnUnrecorded(stderr io.Writer, why error) {
 	if why != nil {
 		fmt.Fprintf(stderr, "the store may not have recorded every message taken off queue %s, so strikes status may "+
 			"report some as missing: %s\n",
-			q.where(), term.Printable(why.Error(), ""))
+			q.where(), printable.Text(why.Error(), ""))
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
@@ -129,9 +128,9 @@ func targetText(t *deadletter.Target) string {
 	case t == nil:
 		return "the queues in which they died"
 	case t.Key == "":
-		return fmt.Sprintf("exchange %s, each with its own key", term.Shown(t.Exchange))
+		return fmt.Sprintf("exchange %s, each with its own key", printable.Name(t.Exchange))
 	}
-	return fmt.Sprintf("exchange %s, key %s", term.Shown(t.Exchange), term.Shown(t.Key))
+	return fmt.Sprintf("exchange %s, key %s", printable.Name(t.Exchange), printable.Name(t.Key))
 }
 
 // settings reads how to replay.
@@ -222,7 +221,7 @@ func (t *report) message(l *deadletter.Message, err error) {
 		return
 	}
 	if t.left++; t.left <= leftShown {
-		fmt.Fprintf(t.Err, "not replayed: %s\n", term.Printable(cli.Plain(err), ""))
+		fmt.Fprintf(t.Err, "not replayed: %s\n", printable.Text(cli.Plain(err), ""))
 	}
 }
 

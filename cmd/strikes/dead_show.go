@@ -14,6 +14,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -88,7 +89,7 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 	})
 	p.Finish()
 	if unread != "" {
-		fmt.Fprintln(c.Err, term.Printable(unread, ""))
+		fmt.Fprintln(c.Err, printable.Text(unread, ""))
 	}
 	return err
 }
@@ -178,7 +179,7 @@ func (s *search) each(ctx context.Context, show func(*deadletter.Message) error)
 func (s *search) answer(show func(*deadletter.Message) error, why string) (remark string, err error) {
 	if s.kept.dead == nil {
 		return "", cli.WithCode(fmt.Errorf("%s was replayed or dropped at %s, by the store; %s",
-			term.Shown(s.filter.IDs[0]), s.kept.removed.Record.Removed.UTC().Format(time.RFC3339), why), cli.ExitNothing)
+			printable.Name(s.filter.IDs[0]), s.kept.removed.Record.Removed.UTC().Format(time.RFC3339), why), cli.ExitNothing)
 	}
 	remark = fmt.Sprintf("headers and body were not read: %s. This is the store's record as of %s; the message may have "+
 		"left the queue since.",

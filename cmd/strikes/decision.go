@@ -10,7 +10,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/printable"
@@ -57,7 +56,7 @@ func (d decision) String() string {
 	var b strings.Builder
 	b.WriteString(d.Decision)
 	if d.Decision != string(consumer.OutcomeUndecodable) { // which has no id
-		b.WriteString(" " + term.Shown(d.ID))
+		b.WriteString(" " + printable.Name(d.ID))
 	}
 	if d.Attempt > 0 && d.Of > 0 && d.Cause != string(counter.CauseNoID) { // which gets one attempt
 		fmt.Fprintf(&b, ", attempt %d of %d", d.Attempt, d.Of)
@@ -80,7 +79,7 @@ func (d decision) String() string {
 		most = 800
 	}
 	if d.Error != "" {
-		fmt.Fprintf(&b, ": %s", term.Brief(d.Error, most))
+		fmt.Fprintf(&b, ": %s", printable.Line(d.Error, most))
 	}
 	return b.String()
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -178,7 +177,7 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 	}
 	if blocked > 0 {
 		return cli.Misusef("queue %s has %s, whose messages would come into other partitions; strikes lane list %s shows "+
-			"them", term.Shown(spec.Queue), printable.Plural(blocked, "blocked lane"), shell.Operands(spec.Queue))
+			"them", printable.Name(spec.Queue), printable.Plural(blocked, "blocked lane"), shell.Operands(spec.Queue))
 	}
 	processes, err := store.Admin().Consumers(ctx, b.VHost, spec.Queue)
 	if err != nil {
@@ -186,13 +185,13 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 	}
 	if slices.ContainsFunc(processes, func(c counter.ConsumerState) bool { return c.Paused }) {
 		return cli.Misusef("queue %s is paused, and its processes would go on with the former number: stop them first, or, "+
-			"if they were killed, wait a minute", term.Shown(spec.Queue))
+			"if they were killed, wait a minute", printable.Name(spec.Queue))
 	}
 	gone, need := partitions[min(spec.Partitions, n):], inspect.Need{}
 	if len(gone) > 0 {
 		if need, err = b.Management(ctx, conn, need); err != nil {
 			return cli.Misusef("partitions of queue %s would be deleted, and only the management API (--management-url) shows "+
-				"whether they have rejected messages: %w", term.Shown(spec.Queue), err)
+				"whether they have rejected messages: %w", printable.Name(spec.Queue), err)
 		}
 		if spec.Type != topology.Classic {
 			fmt.Fprintf(d.Err, "waiting for %v, because the management API shows rejected messages late\n", ops.Arriving)
@@ -203,7 +202,7 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 		load, err := doctor.Measure(ctx, conn, need)
 		if load.DeadLettering > 0 {
 			return cli.Misusef("partition %s would be deleted, and %s of it wait for the dead-letter route; strikes doctor %s "+
-				"says why", term.Shown(need.Queue), printable.Plural(load.DeadLettering, "rejected message"),
+				"says why", printable.Name(need.Queue), printable.Plural(load.DeadLettering, "rejected message"),
 				shell.Operands(spec.Queue))
 		}
 		if err != nil && !errors.Is(err, broker.ErrNotFound) {
@@ -232,18 +231,18 @@ func parseBinding(text string) (b topology.Binding, hasKey bool) {
 func (d declared) print(w io.Writer) error {
 	if d.Partitions > 0 {
 		fmt.Fprintf(w, "%s queues %s to %d, of exchange %s by routing key\n", d.Type,
-			term.Shown(broker.Partition(d.Queue, 0)), d.Partitions-1, term.Shown(d.Queue))
+			printable.Name(broker.Partition(d.Queue, 0)), d.Partitions-1, printable.Name(d.Queue))
 	} else {
-		fmt.Fprintf(w, "%s queue %s\n", d.Type, term.Shown(d.Queue))
+		fmt.Fprintf(w, "%s queue %s\n", d.Type, printable.Name(d.Queue))
 	}
 	for _, b := range d.Bindings {
-		fmt.Fprintf(w, "messages from exchange %s, key %s\n", term.Shown(b.Exchange), term.Shown(b.Key))
+		fmt.Fprintf(w, "messages from exchange %s, key %s\n", printable.Name(b.Exchange), printable.Name(b.Key))
 	}
 	if d.DelayQueues {
 		fmt.Fprintln(w, "long delays in the queues strikes.delay.1m, 10m, 1h, 6h and 24h")
 	}
-	_, err := fmt.Fprintf(w, "dead letters to exchange %s, queue %s\n", term.Shown(d.DeadLetterExchange),
-		term.Shown(d.DeadLetterQueue))
+	_, err := fmt.Fprintf(w, "dead letters to exchange %s, queue %s\n", printable.Name(d.DeadLetterExchange),
+		printable.Name(d.DeadLetterQueue))
 	return err
 }
 

@@ -17,10 +17,10 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
@@ -170,7 +170,7 @@ func (d *demo) startDatabase(ctx context.Context) (*servers.Database, error) {
 func (d *demo) declare(ctx context.Context) (name string, err error) {
 	err = d.broker.With(ctx, func(conn *amqp.Connection) error {
 		version, _ := conn.Properties["version"].(string)
-		name = "RabbitMQ " + term.Printable(version, "")
+		name = "RabbitMQ " + printable.Text(version, "")
 		return topology.Declare(ctx, conn, topology.Spec{Queue: d.queue, Type: d.kind})
 	})
 	return name, err

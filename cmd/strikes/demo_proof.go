@@ -14,7 +14,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/printable"
@@ -127,7 +126,7 @@ func deadLines(ch *amqp.Channel, queue string) (all []string, err error) {
 		if err != nil || !ok {
 			return all, err
 		}
-		line := term.Shown(d.MessageId)
+		line := printable.Name(d.MessageId)
 		if deaths := broker.Deaths(d.Headers); len(deaths) > 0 {
 			line = deadLine(d.MessageId, deaths[0].Reason, deaths[0].Queue)
 		}
@@ -136,11 +135,11 @@ func deadLines(ch *amqp.Channel, queue string) (all []string, err error) {
 }
 
 func deadLine(id, reason, from string) string {
-	return fmt.Sprintf("%s %s from %s", term.Shown(id), term.Printable(reason, ""), term.Shown(from))
+	return fmt.Sprintf("%s %s from %s", printable.Name(id), printable.Text(reason, ""), printable.Name(from))
 }
 
 func countedLine(id string, state ops.State, failures, crashes int) string {
-	return fmt.Sprintf("%s %s, %s, %s", term.Shown(id), state, printable.Plural(failures, "failure"),
+	return fmt.Sprintf("%s %s, %s, %s", printable.Name(id), state, printable.Plural(failures, "failure"),
 		printable.Plural(crashes, "crash"))
 }
 
@@ -212,7 +211,7 @@ func countsText(counts, others map[string]int) string {
 		if counts[id] == 1 {
 			once++
 		} else {
-			odd = append(odd, fmt.Sprintf("%s %d", term.Shown(id), counts[id]))
+			odd = append(odd, fmt.Sprintf("%s %d", printable.Name(id), counts[id]))
 		}
 	}
 	return sortedLines(append(odd, fmt.Sprintf("the other %d once each", once)))

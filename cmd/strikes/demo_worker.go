@@ -17,9 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 const (
@@ -169,7 +169,7 @@ func (d *demo) watch(ctx context.Context) error {
 					return
 				}
 				if err != nil {
-					events <- demoEvent{news: who + "died (" + term.Printable(err.Error(), "") + "); its messages return to the " +
+					events <- demoEvent{news: who + "died (" + printable.Text(err.Error(), "") + "); its messages return to the " +
 						"queue, and it is started again"}
 				}
 			}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
@@ -118,7 +117,7 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 	err = b.With(ctx, func(conn *amqp.Connection) error {
 		need, err := b.Management(ctx, conn, need)
 		if err != nil {
-			fmt.Fprintf(c.Err, withoutManagement, term.Printable(err.Error(), ""))
+			fmt.Fprintf(c.Err, withoutManagement, printable.Text(err.Error(), ""))
 		}
 		checkup := &doctor.Checkup{Conn: conn, Need: need, Store: store.Admin(), Named: len(queues) > 0, Probe: c.probe}
 		if len(queues) == 0 {

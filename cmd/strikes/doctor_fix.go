@@ -8,7 +8,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -67,16 +66,16 @@ func (c *examination) show(plan doctor.Plan) error {
 	var b strings.Builder
 	switch {
 	case len(steps) > 0:
-		fmt.Fprintf(&b, "to fix queue %s:\n", term.Shown(plan.Queue))
+		fmt.Fprintf(&b, "to fix queue %s:\n", printable.Name(plan.Queue))
 	case len(plan.Fixes) == 0:
-		fmt.Fprintf(&b, "queue %s needs no fix\n", term.Shown(plan.Queue))
+		fmt.Fprintf(&b, "queue %s needs no fix\n", printable.Name(plan.Queue))
 	case plan.Shares():
-		fmt.Fprintf(&b, "queue %s: the steps above are for it too\n", term.Shown(plan.Queue))
+		fmt.Fprintf(&b, "queue %s: the steps above are for it too\n", printable.Name(plan.Queue))
 	default:
-		fmt.Fprintf(&b, "queue %s: --fix leaves these findings to you\n", term.Shown(plan.Queue))
+		fmt.Fprintf(&b, "queue %s: --fix leaves these findings to you\n", printable.Name(plan.Queue))
 	}
 	for i, s := range steps {
-		fmt.Fprintf(&b, "  %d. %s\n", i+1, term.Printable(s.String(), ""))
+		fmt.Fprintf(&b, "  %d. %s\n", i+1, printable.Text(s.String(), ""))
 	}
 	if len(steps) > 0 && plan.Shares() {
 		fmt.Fprintln(&b, "  and the steps above that it shares")
@@ -85,9 +84,9 @@ func (c *examination) show(plan doctor.Plan) error {
 		if len(x.Steps) == 0 {
 			of := ""
 			if about := x.Finding.About; about != "" && about != plan.Queue {
-				of = " of " + term.Shown(about)
+				of = " of " + printable.Name(about)
 			}
-			fmt.Fprintf(&b, "  left: %s%s: %s\n", x.Finding.Code, of, term.Printable(whyLeft(x), ""))
+			fmt.Fprintf(&b, "  left: %s%s: %s\n", x.Finding.Code, of, printable.Text(whyLeft(x), ""))
 		}
 	}
 	_, err := fmt.Fprint(c.Out, b.String())
@@ -117,7 +116,7 @@ func (c *examination) carryOut(ctx context.Context, checkup *doctor.Checkup, pla
 	left, err := plan.Do(ctx, checkup.Conn, func(s doctor.Step) {
 		done = append(done, s.String())
 		if !c.json {
-			fmt.Fprintf(c.Out, "done: %s\n", term.Printable(s.String(), ""))
+			fmt.Fprintf(c.Out, "done: %s\n", printable.Text(s.String(), ""))
 		}
 	})
 	if err == nil && len(left) > 0 {
@@ -125,7 +124,7 @@ func (c *examination) carryOut(ctx context.Context, checkup *doctor.Checkup, pla
 	}
 	note := c.given()
 	log := &ops.Queue{Store: checkup.Store, VHost: checkup.Conn.Config.Vhost, Name: plan.Named, Warn: func(err error) {
-		fmt.Fprintf(c.Err, "strikes: the audit log of the fix could not be written: %s\n", term.Printable(err.Error(), ""))
+		fmt.Fprintf(c.Err, "strikes: the audit log of the fix could not be written: %s\n", printable.Text(err.Error(), ""))
 	}}
 	log.Audit(ctx, counter.AuditEntry{
 		Actor: note.By, Verb: ops.VerbFix, Subject: plan.Queue, Reason: note.Why, Count: int64(len(done)),

@@ -8,7 +8,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/printable"
@@ -62,30 +61,30 @@ func (p *reports) lines(r doctor.Report) error {
 
 func reportText(r doctor.Report) string {
 	var b strings.Builder
-	name, state := term.Printable(r.Name, ""), ""
+	name, state := printable.Text(r.Name, ""), ""
 	if r.Subject == "queue" {
-		name = term.Shown(r.Name)
+		name = printable.Name(r.Name)
 	}
 	switch {
 	case r.Err != nil:
-		state = ": not examined: " + term.Printable(r.Err.Error(), "")
+		state = ": not examined: " + printable.Text(r.Err.Error(), "")
 	case len(r.Findings) == 0:
 		state = ": nothing wrong"
 	}
 	fmt.Fprintf(&b, "%s %s%s\n", r.Subject, name, state)
 	for _, p := range r.Proven {
-		fmt.Fprintf(&b, "  proven   %s\n", term.Printable(p, ""))
+		fmt.Fprintf(&b, "  proven   %s\n", printable.Text(p, ""))
 	}
 	printed := map[string]string{} // the code of the first finding with these commands
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "  %-8s %s: %s\n", f.Severity, f.Code, term.Printable(cli.InFlags(f.Seen), ""))
+		fmt.Fprintf(&b, "  %-8s %s: %s\n", f.Severity, f.Code, printable.Text(cli.InFlags(f.Seen), ""))
 		commands := strings.Join(f.Commands, "\n")
 		if first, again := printed[commands]; again && commands != "" {
 			f.Fix, f.Commands, f.Repair = f.Fix+": what fixes "+first+" does it", nil, ""
 		}
 		printed[commands] = cmp.Or(printed[commands], f.Code)
 		for _, line := range append(advice(f), howTo(f)...) {
-			fmt.Fprintf(&b, "           %s\n", term.Printable(line, ""))
+			fmt.Fprintf(&b, "           %s\n", printable.Text(line, ""))
 		}
 	}
 	return b.String()

@@ -14,8 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -90,7 +90,7 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 			switch err := o.RefuseMissing(ctx, queue); {
 			case err == nil, ctx.Err() != nil:
 			case errors.Is(err, broker.ErrNotFound): // it may be declared later
-				fmt.Fprintf(a.Err, "strikes: warning: %s\n", term.Printable(err.Error(), ""))
+				fmt.Fprintf(a.Err, "strikes: warning: %s\n", printable.Text(err.Error(), ""))
 			default:
 				stop(err)
 			}

@@ -17,7 +17,6 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -163,7 +162,7 @@ func (c *storeVerb) lanes(ctx context.Context, queue string, limit int) error {
 			return err
 		}
 		if all == 0 {
-			return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", term.Shown(queue)), cli.ExitNothing)
+			return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", printable.Name(queue)), cli.ExitNothing)
 		}
 		if err := render.All(render.Lanes(c.Out, c.json), held); err != nil {
 			return err
@@ -207,10 +206,11 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 		return err
 	}
 	if len(held) == 0 {
-		return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", term.Shown(queue)), cli.ExitNothing)
+		return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", printable.Name(queue)), cli.ExitNothing)
 	}
 	q.warnIdle(ctx, c.Err, queue)
-	text := fmt.Sprintf("Queue %s has %s. Replay them?", term.Shown(queue), printable.Plural(len(held), "blocked lane"))
+	text := fmt.Sprintf("Queue %s has %s. Replay them?", printable.Name(queue),
+		printable.Plural(len(held), "blocked lane"))
 	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
 		return err
 	}
@@ -235,13 +235,13 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 		if err = explainLane(err, queue, l.Name); !waits && !staysBlocked(err) {
 			return err
 		}
-		fmt.Fprintln(c.Err, term.Printable(err.Error(), ""))
+		fmt.Fprintln(c.Err, printable.Text(err.Error(), ""))
 		return nil
 	})
 	p.Finish()
 	if err == nil && released < len(held) {
 		err = fmt.Errorf("%d of %s of queue %s stay blocked", len(held)-released, printable.Plural(len(held), "lane"),
-			term.Shown(queue))
+			printable.Name(queue))
 	}
 	end(replayed, err)
 	return q.fail(err)
@@ -257,7 +257,7 @@ func staysBlocked(err error) bool {
 func (q *dlq) warnIdle(ctx context.Context, stderr io.Writer, queue string) {
 	if !q.isConsumed(ctx, queue) {
 		fmt.Fprintf(stderr, "queue %s has no consumer: replayed messages wait there until one is started\n",
-			term.Shown(queue))
+			printable.Name(queue))
 	}
 }
 
@@ -303,7 +303,7 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 	if verb != ops.VerbDrop {
 		q.warnIdle(ctx, c.Err, at)
 	}
-	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", term.Shown(lane), term.Shown(queue),
+	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", printable.Name(lane), printable.Name(queue),
 		printable.Plural(state.Messages, "message"), laneChanges[verb].question)
 	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
 		return err
@@ -332,8 +332,8 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 	}
 	if result.Released {
 		if _, other, lost := q.findLane(ctx, lane); other != at && lost == nil {
-			fmt.Fprintf(c.Err, "lane %s is still blocked in partition %s: run the same command again\n", term.Shown(lane),
-				term.Shown(other))
+			fmt.Fprintf(c.Err, "lane %s is still blocked in partition %s: run the same command again\n", printable.Name(lane),
+				printable.Name(other))
 		}
 	}
 	return q.fail(explainLane(err, queue, lane))
@@ -374,7 +374,7 @@ func (c *lanes) reportLane(lane string, r deadletter.LaneResult) error {
 	if len(r.Undecided) > 0 {
 		names = ":" + shownIDs(r.Undecided, 5)
 	}
-	_, err := fmt.Fprintf(c.Out, "lane %s %s: %s%s\n", term.Shown(lane), state, strings.Join(ops.LaneParts(r), ", "),
+	_, err := fmt.Fprintf(c.Out, "lane %s %s: %s%s\n", printable.Name(lane), state, strings.Join(ops.LaneParts(r), ", "),
 		names)
 	return err
 }
@@ -393,7 +393,7 @@ func (c *deadChange) lanesOf(ctx context.Context, q *dlq, f deadletter.Filter) [
 	})
 	if err != nil && need.Management != "" {
 		fmt.Fprintf(c.Err, "whether other queues dead-letter to queue %s is not known: %s\n", q.where(),
-			term.Printable(err.Error(), ""))
+			printable.Text(err.Error(), ""))
 	}
 	if f.Queue != "" {
 		others = slices.DeleteFunc(append(others, q.lanesIn()...), func(name string) bool {
@@ -432,7 +432,7 @@ func (c *deadChange) refuseBlocked(ctx context.Context, q *dlq, lanes []string, 
 	}
 	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, "+
 		"and strikes lane %s %s (--force does it anyway)",
-		term.Shown(at), printable.Plural(held, "blocked lane"), list, v.instead, lane)
+		printable.Name(at), printable.Plural(held, "blocked lane"), list, v.instead, lane)
 }
 
 // explainLane says what to do next, and gives an error its exit code.

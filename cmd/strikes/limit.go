@@ -12,11 +12,11 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -187,9 +187,9 @@ func (c *limit) checkRetries(ctx context.Context, queue string) error {
 		found, err := doctor.DeliveryLimit(ctx, conn, need) // other problems are left to the checks of the consumers
 		for _, f := range found {
 			if f.Severity == inspect.Error {
-				return cli.Misusef("queue %s: %s", term.Shown(queue), findingText(f))
+				return cli.Misusef("queue %s: %s", printable.Name(queue), findingText(f))
 			}
-			fmt.Fprintf(c.Err, "strikes: queue %s: %s\n", term.Shown(queue), term.Printable(findingText(f), "\n"))
+			fmt.Fprintf(c.Err, "strikes: queue %s: %s\n", printable.Name(queue), printable.Text(findingText(f), "\n"))
 		}
 		return err
 	})

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -64,9 +63,9 @@ func (c *pauseVerb) stillRunning(all []ops.Consumer) error {
 		why := "a handler runs"
 		if running.Ago > missed {
 			why = fmt.Sprintf("it has not asked the store for %s: it is dead, or does not reach the store",
-				term.Rough(running.Ago))
+				printable.Rough(running.Ago))
 		}
-		fmt.Fprintf(c.Err, "not stopped: %s; %s\n", term.Shown(running.Consumer), why)
+		fmt.Fprintf(c.Err, "not stopped: %s; %s\n", printable.Name(running.Consumer), why)
 	}
 	if len(all) == 0 || c.wait == 0 {
 		return nil

@@ -20,6 +20,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -128,7 +129,8 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 	}
 	if of, _, err := broker.PartitionedBy(ctx, conn, key); p.exchange == "" && err == nil && of != "" {
 		connect.Close(conn)
-		return cli.Misusef("queue %s is a partition: publish to %s, with a routing key", term.Shown(key), term.Shown(of))
+		return cli.Misusef("queue %s is a partition: publish to %s, with a routing key", printable.Name(key),
+			printable.Name(of))
 	}
 	p.publisher, err = publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: p.timeout,
 		Logger: cli.NewLogger(p.Err, false)}) //nolint:contextcheck // Close ends it
@@ -149,7 +151,7 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 	if p.exchange == "" && !p.partitioned && errors.Is(err, publisher.ErrUnroutable) {
 		if n, _ := p.partitions(); n > 0 {
 			err = cli.Misusef("queue %s has %d partitions, so each message needs a routing key: give --routing-key, or "+
-				"\"routing_key\" with --ndjson: %w", term.Shown(key), n, err)
+				"\"routing_key\" with --ndjson: %w", printable.Name(key), n, err)
 		} else {
 			err = fmt.Errorf("%w: %w", b.NoQueue(ctx, key, broker.ErrNotFound), err)
 		}
@@ -246,7 +248,7 @@ func (p *publish) address(e entry) (publisher.Message, error) {
 		return publisher.Message{}, err
 	case n == 0:
 		return publisher.Message{}, cli.Misusef("queue %s has no partitions, so it takes no routing key; leave out "+
-			`--routing-key and "routing_key"`, term.Shown(p.key))
+			`--routing-key and "routing_key"`, printable.Name(p.key))
 	}
 	p.partitioned = true
 	to, err := publisher.Partitions{Queue: p.key, N: n}.Message(key, e.msg)
@@ -323,7 +325,7 @@ func (p *publish) summary() string {
 	if p.undecided > 0 {
 		fmt.Fprintf(&b, ", %d may or may not be published:", p.undecided)
 		for _, e := range p.unsure {
-			fmt.Fprintf(&b, " %v (id %s)", e, term.Shown(e.msg.MessageId))
+			fmt.Fprintf(&b, " %v (id %s)", e, printable.Name(e.msg.MessageId))
 		}
 		if p.undecided > len(p.unsure) {
 			b.WriteString(" …")

@@ -14,7 +14,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // maxLine is enough for 128 MiB, the largest message that RabbitMQ 3.x takes by default, in base64.
@@ -28,7 +28,7 @@ type entry struct {
 	key    string // the routing key that the line has
 }
 
-func (e entry) String() string { return fmt.Sprintf("%s:%d", term.Shown(e.source), e.line) }
+func (e entry) String() string { return fmt.Sprintf("%s:%d", printable.Name(e.source), e.line) }
 
 // reader turns files into messages, a line each.
 type reader struct {
@@ -62,7 +62,7 @@ func checkFiles(names []string) error {
 		case err != nil:
 			return cli.Misuse(err)
 		case info.IsDir():
-			return cli.Misusef("%s is a directory: give files of messages", term.Shown(name))
+			return cli.Misusef("%s is a directory: give files of messages", printable.Name(name))
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // bodies reads files, or stdin, and returns the bodies of the messages.
@@ -44,8 +44,8 @@ func TestReaderLines(t *testing.T) {
 		{"no newline at the end", "a\nb", nil, []string{"stdin:1 a", "stdin:2 b"}},
 		{"empty lines are messages", "\na\n\n", nil, []string{"stdin:1 ", "stdin:2 a", "stdin:3 "}},
 		{"only the newline is cut", " a \r\n", nil, []string{"stdin:1  a \r"}},
-		{"files and stdin", "s\n", []string{file, "-"}, []string{term.Shown(file) + ":1 f1", term.Shown(file) + ":2 f2",
-			"stdin:1 s"}},
+		{"files and stdin", "s\n", []string{file, "-"}, []string{printable.Name(file) + ":1 f1",
+			printable.Name(file) + ":2 f2", "stdin:1 s"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

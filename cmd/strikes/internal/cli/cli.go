@@ -65,7 +65,7 @@ func Run(ctx context.Context, s Streams, root *cobra.Command, args []string) int
 		err = Misuse(err)
 	}
 	if text := Complaint(cmd, err); text != "" {
-		fmt.Fprintf(s.Err, "strikes: %s\n", term.Printable(text, "\n"))
+		fmt.Fprintf(s.Err, "strikes: %s\n", printable.Text(text, "\n"))
 	}
 	return ExitCode(err)
 }

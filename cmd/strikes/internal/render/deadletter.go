@@ -28,7 +28,7 @@ func DeadLetters(w io.Writer, asJSON bool) List[*deadletter.Message] {
 				failures, crashes = fmt.Sprint(m.Record.Failures), fmt.Sprint(m.Record.Crashes)
 			}
 			return []string{
-				term.Shown(m.Name()), term.Ago(m.Origin.Time), string(m.Kind()), failures, crashes, fmt.Sprint(m.Replays),
+				printable.Name(m.Name()), term.Ago(m.Origin.Time), string(m.Kind()), failures, crashes, fmt.Sprint(m.Replays),
 				printable.Why(m.Reason(), longest),
 			}
 		}, term.Column{Title: "ID", Min: leastID}, term.Column{Title: "DIED", Drop: 4}, term.Column{Title: "KIND"},
@@ -41,7 +41,7 @@ func DeadLetter(w io.Writer, m *deadletter.Message) error {
 	var f term.Fields
 	id := "none"
 	if m.ID != "" {
-		id = term.Shown(m.ID)
+		id = printable.Name(m.ID)
 	}
 	f.Add("id", id)
 	f.Add("fingerprint", m.Fingerprint)
@@ -49,11 +49,11 @@ func DeadLetter(w io.Writer, m *deadletter.Message) error {
 	f.Add("reason", m.Reason())
 	f.Add("record", noRecord(m))
 	if o := m.Origin; o.Queue != "" {
-		f.Add("died in", term.Shown(o.Queue))
+		f.Add("died in", printable.Name(o.Queue))
 		f.Add("broker's reason", o.Reason)
 		f.Add("died", o.Time.UTC().Format(time.RFC3339))
 		if m.Size != deadletter.SizeUnknown { // the record does not keep it
-			f.Add("published to", "exchange "+term.Shown(o.Exchange)+", key "+term.Shown(o.Key))
+			f.Add("published to", "exchange "+printable.Name(o.Exchange)+", key "+printable.Name(o.Key))
 		}
 	}
 	if r := m.Record; r != nil {
@@ -183,7 +183,7 @@ func history(w io.Writer, attempts []ops.Attempt) error {
 			ran = (time.Duration(a.RanMS) * time.Millisecond).String()
 		}
 		cells := []string{fmt.Sprint(a.Number), a.At.Format(time.RFC3339), ran, string(a.Cause),
-			term.Brief(a.Consumer, longest), printable.Why(a.Reason, longest)}
+			printable.Line(a.Consumer, longest), printable.Why(a.Reason, longest)}
 		if err := t.Row(cells...); err != nil {
 			return err
 		}
@@ -205,14 +205,14 @@ func headers(t amqp.Table) string {
 	for _, name := range slices.Sorted(maps.Keys(t)) {
 		text, isText := t[name].(string)
 		if isText && strings.Contains(strings.TrimSpace(text), "\n") {
-			fmt.Fprintf(&b, "%s:\n  %s\n", term.Shown(name), strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  "))
+			fmt.Fprintf(&b, "%s:\n  %s\n", printable.Name(name), strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  "))
 			continue
 		}
 		value, err := json.Marshal(jsonl.Value(t[name]))
 		if err != nil {
 			value = []byte(err.Error())
 		}
-		fmt.Fprintf(&b, "%s: %s\n", term.Shown(name), value)
+		fmt.Fprintf(&b, "%s: %s\n", printable.Name(name), value)
 	}
 	return b.String()
 }
@@ -231,6 +231,6 @@ func body(w io.Writer, body []byte) error {
 	if len(text) > bodyShown {
 		text, more = text[:bodyShown], "… (all of it: --body)"
 	}
-	_, err := fmt.Fprintf(w, "\n%s%s\n", term.Printable(text, "\n\t"), more)
+	_, err := fmt.Fprintf(w, "\n%s%s\n", printable.Text(text, "\n\t"), more)
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -74,8 +75,8 @@ func Audit(w io.Writer, asJSON bool) List[counter.AuditEntry] {
 			count = fmt.Sprint(e.Count)
 		}
 		return []string{
-			e.Time.Format(time.RFC3339), dash(e.Actor), term.Brief(e.Verb, longest), dash(e.Subject), count,
-			term.Brief(e.Result, longest), dash(e.Reason),
+			e.Time.Format(time.RFC3339), dash(e.Actor), printable.Line(e.Verb, longest), dash(e.Subject), count,
+			printable.Line(e.Result, longest), dash(e.Reason),
 		}
 	}, term.Column{Title: "TIME"}, term.Column{Title: "WHO", Min: leastReason}, term.Column{Title: "WHAT"},
 		term.Column{Title: "OF", Min: leastReason}, term.Column{Title: "COUNT", Drop: 1},
@@ -86,7 +87,7 @@ func dash(s string) string {
 	if s == "" {
 		return "-"
 	}
-	return term.Brief(s, longest)
+	return printable.Line(s, longest)
 }
 
 // Lanes returns a list of blocked lanes as a table, or as JSON lines.
@@ -98,7 +99,7 @@ func Lanes(w io.Writer, asJSON bool) List[ops.BlockedLane] {
 		}
 		return row
 	}, func(l ops.BlockedLane) []string {
-		return []string{term.Shown(l.Lane), dash(l.By), l.Since.Format(time.RFC3339), fmt.Sprint(l.Messages)}
+		return []string{printable.Name(l.Lane), dash(l.By), l.Since.Format(time.RFC3339), fmt.Sprint(l.Messages)}
 	}, term.Column{Title: "LANE", Min: leastReason}, term.Column{Title: "BLOCKED BY", Min: leastReason},
 		term.Column{Title: "SINCE"}, term.Column{Title: "MESSAGES"})
 }

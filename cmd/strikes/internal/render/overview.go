@@ -16,7 +16,7 @@ import (
 // Overview writes a table of queues, most of them at most (0: all).
 func Overview(w io.Writer, o ops.Overview, most int) error {
 	if len(o.Queues) == 0 {
-		_, err := fmt.Fprintf(w, "no queues in virtual host %s\n", term.Shown(o.VHost))
+		_, err := fmt.Fprintf(w, "no queues in virtual host %s\n", printable.Name(o.VHost))
 		return err
 	}
 	table := term.NewTable(w,
@@ -42,7 +42,7 @@ func Overview(w io.Writer, o ops.Overview, most int) error {
 		after.add(term.Quiet, "and %d more", more)
 	}
 	for _, f := range o.Alarms {
-		after.add(term.Alarm, "%s: %s; %s", f.Code, term.Brief(f.Seen, 200), f.Impact)
+		after.add(term.Alarm, "%s: %s; %s", f.Code, printable.Line(f.Seen, 200), f.Impact)
 	}
 	after.delayQueues(o.DelayQueues)
 	_, err := io.WriteString(w, term.Joined(after, false))
@@ -52,7 +52,7 @@ func Overview(w io.Writer, o ops.Overview, most int) error {
 func overviewRow(s ops.Summary, o ops.Overview) []string {
 	blocked, since, missing := "-", "-", "-"
 	if long := max(s.Blocked, s.Stopped); long > 0 {
-		blocked = term.Rough(long)
+		blocked = printable.Rough(long)
 	}
 	retrying, dead := new(s.Failing()), new(int(s.Dead.Still))
 	if s.Unknown != "" {
@@ -65,7 +65,7 @@ func overviewRow(s ops.Summary, o ops.Overview) []string {
 		missing = strconv.FormatInt(s.Dead.Missing, 10)
 	}
 	return []string{
-		term.Shown(s.Queue), blocked, known(retrying), known(dead), since, missing, known(s.Consumers), known(s.Ready),
+		printable.Name(s.Queue), blocked, known(retrying), known(dead), since, missing, known(s.Consumers), known(s.Ready),
 		overviewNote(s, o),
 	}
 }
@@ -82,7 +82,7 @@ func known(n *int) string {
 func overviewNote(s ops.Summary, o ops.Overview) string {
 	var notes []string
 	for _, f := range s.Findings {
-		notes = append(notes, term.Brief(f.Seen, 200))
+		notes = append(notes, printable.Line(f.Seen, 200))
 	}
 	if s.Unknown != "" {
 		notes = append(notes, "not known: strikes status "+shell.Operands(s.Queue)+" says why")
@@ -96,7 +96,7 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 	}
 	switch {
 	case s.Paused != nil:
-		notes = append(notes, "paused for "+term.Rough(o.Time.Sub(s.Paused.At))+s.Paused.ByAndWhy())
+		notes = append(notes, "paused for "+printable.Rough(o.Time.Sub(s.Paused.At))+s.Paused.ByAndWhy())
 	case s.Unattended() > 0:
 		notes = append(notes, "no consumer")
 	}
@@ -105,16 +105,16 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 			printable.Plural(int(s.Dead.Blocked), "blocked message")))
 	}
 	if m := s.Head; m != nil && m.State != ops.Forgotten {
-		notes = append(notes, term.Shown(m.ID)+": "+m.Which())
+		notes = append(notes, printable.Name(m.ID)+": "+m.Which())
 		if m.LastError != "" && m.LastError != said {
-			notes = append(notes, term.Brief(m.LastError, 60))
+			notes = append(notes, printable.Line(m.LastError, 60))
 		}
 	}
 	if h := s.Waiting; h != nil {
 		note := fmt.Sprintf("%s waiting for %s, not counted", printable.Plural(h.Messages, "message"),
-			term.Rough(o.Time.Sub(h.Since)))
+			printable.Rough(o.Time.Sub(h.Since)))
 		if h.Why != "" && h.Why != said {
-			note += ": " + term.Brief(h.Why, 200)
+			note += ": " + printable.Line(h.Why, 200)
 		}
 		notes = append(notes, note)
 	}
@@ -137,7 +137,7 @@ func progress(b *ops.Breaker, o ops.Overview) string {
 	}
 	text := "no progress"
 	if b.Reason != "" {
-		text += ": " + term.Brief(b.Reason, 60)
+		text += ": " + printable.Line(b.Reason, 60)
 	}
 	return fmt.Sprintf("%s; %s failed, none succeeded, nothing is counted", text, printable.Plural(b.Failed, "message"))
 }

@@ -15,8 +15,8 @@ import (
 func Records(w io.Writer, asJSON bool) List[ops.Record] {
 	return newList(w, asJSON, func(r ops.Record) any { return r }, func(r ops.Record) []string {
 		return []string{
-			term.Shown(r.ID), string(r.State), fmt.Sprint(r.Failures), fmt.Sprint(r.Crashes), age(r), due(r),
-			term.Brief(r.LastError, longest),
+			printable.Name(r.ID), string(r.State), fmt.Sprint(r.Failures), fmt.Sprint(r.Crashes), age(r), due(r),
+			printable.Line(r.LastError, longest),
 		}
 	}, term.Column{Title: "ID", Min: leastID}, term.Column{Title: "STATE"}, term.Column{Title: "FAILURES", Drop: 4},
 		term.Column{Title: "CRASHES", Drop: 3}, term.Column{Title: "AGE", Drop: 1}, term.Column{Title: "DUE", Drop: 2},
@@ -29,7 +29,7 @@ func age(r ops.Record) string {
 	if r.Since.IsZero() {
 		return "-"
 	}
-	return term.Rough(r.Age)
+	return printable.Rough(r.Age)
 }
 
 // due is when the next attempt may begin.
@@ -38,7 +38,7 @@ func due(r ops.Record) string {
 	case r.State != ops.Retrying:
 		return "-"
 	case r.Wait > 0:
-		return "in " + term.Rough(r.Wait)
+		return "in " + printable.Rough(r.Wait)
 	}
 	return "now"
 }
@@ -46,10 +46,10 @@ func due(r ops.Record) string {
 // Record prints everything that is kept of one generation of a message.
 func Record(w io.Writer, v ops.Record) error {
 	var f term.Fields
-	f.Add("id", term.Shown(v.ID))
-	f.Add("queue", term.Shown(v.Queue)+" in virtual host "+term.Shown(v.VHost))
+	f.Add("id", printable.Name(v.ID))
+	f.Add("queue", printable.Name(v.Queue)+" in virtual host "+printable.Name(v.VHost))
 	if v.Generation != "" {
-		f.Add("generation", term.Shown(v.Generation))
+		f.Add("generation", printable.Name(v.Generation))
 	}
 	f.Add("state", string(v.State))
 	f.Add("failures", fmt.Sprint(v.Failures))

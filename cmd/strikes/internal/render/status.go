@@ -24,7 +24,8 @@ func (p *page) add(kind term.Kind, format string, args ...any) {
 func Status(s ops.Status) []term.Row {
 	var p page
 	queue := shell.Operands(s.Queue)
-	p.add(term.Title, "%s  %s in virtual host %s", s.Time.Format(time.RFC3339), term.Shown(s.Queue), term.Shown(s.VHost))
+	p.add(term.Title, "%s  %s in virtual host %s", s.Time.Format(time.RFC3339), printable.Name(s.Queue),
+		printable.Name(s.VHost))
 	p.flow(s)
 	p.partitions(s.Partitions)
 	if s.Paused != nil {
@@ -37,7 +38,7 @@ func Status(s ops.Status) []term.Row {
 		}
 	}
 	if s.Undecodable != "" {
-		p.add(term.Alarm, "undecoded  %s: %s", undecodable, term.Brief(s.Undecodable, 300))
+		p.add(term.Alarm, "undecoded  %s: %s", undecodable, printable.Line(s.Undecodable, 300))
 		p.add(term.Plain, "           stop the consumers, and strikes dead drop %s --dead-letter-queue %s --undecodable "+
 			"--to FILE", queue, queue)
 	}
@@ -46,7 +47,7 @@ func Status(s ops.Status) []term.Row {
 	}
 	if len(s.Limits) > 0 {
 		p.add(term.Alarm, "limit      consumers of one queue have different limits: %s",
-			term.Printable(doctor.LimitsText(s.Limits), ""))
+			printable.Text(doctor.LimitsText(s.Limits), ""))
 	}
 	p.retrying(s)
 	p.waiting(s)
@@ -55,14 +56,14 @@ func Status(s ops.Status) []term.Row {
 	}
 	p.deadLetters(s.Dead)
 	for _, f := range s.Findings {
-		p.add(term.Alarm, "%s", term.Printable(fmt.Sprintf("%-10s %s: %s; %s", f.Severity, f.Code, f.Seen, f.Impact), ""))
+		p.add(term.Alarm, "%s", printable.Text(fmt.Sprintf("%-10s %s: %s; %s", f.Severity, f.Code, f.Seen, f.Impact), ""))
 	}
 	if len(s.Findings) > 0 {
 		p.add(term.Quiet, "           strikes doctor %s says how to fix it", queue)
 	}
 	p.delayQueues(s.DelayQueues)
 	for _, n := range s.Notes {
-		p.add(term.Quiet, "note       %s", term.Printable(n, ""))
+		p.add(term.Quiet, "note       %s", printable.Text(n, ""))
 	}
 	return p
 }
@@ -77,8 +78,8 @@ func (p *page) paused(s ops.Status) {
 		return
 	}
 	message := shell.Operands(s.Queue, s.Holding.ID)
-	p.add(term.Alarm, "blocked by %s for %s: exhausted, %s", term.Shown(s.Holding.ID),
-		term.Rough(s.Time.Sub(s.Holding.Since)), term.Brief(string(s.Holding.Cause), 40))
+	p.add(term.Alarm, "blocked by %s for %s: exhausted, %s", printable.Name(s.Holding.ID),
+		printable.Rough(s.Time.Sub(s.Holding.Since)), printable.Line(string(s.Holding.Cause), 40))
 	p.add(term.Plain, "           strikes limit set --id %s --max-retries N --why TEXT %s lets it fail again",
 		shell.Word(s.Holding.ID), shell.Operands(s.Queue))
 	p.add(term.Plain, "           strikes skip --why TEXT %s dead-letters it", message)
@@ -113,9 +114,9 @@ func (p *page) partitions(all []ops.Partition) {
 	for _, one := range all {
 		switch {
 		case one.Missing:
-			missing.add(term.Alarm, "           %s does not exist; strikes doctor says what to do", term.Shown(one.Queue))
+			missing.add(term.Alarm, "           %s does not exist; strikes doctor says what to do", printable.Name(one.Queue))
 		case one.Consumers == 0:
-			idle = append(idle, term.Shown(one.Queue))
+			idle = append(idle, printable.Name(one.Queue))
 		}
 		if one.Process != "" {
 			of[one.Process] = true
@@ -132,18 +133,18 @@ func (p *page) partitions(all []ops.Partition) {
 func Partitions(s ops.Status) []term.Row {
 	var p page
 	for _, one := range s.Partitions {
-		parts := []string{fmt.Sprintf("  %s  %d ready", term.Shown(one.Queue), one.Ready)}
+		parts := []string{fmt.Sprintf("  %s  %d ready", printable.Name(one.Queue), one.Ready)}
 		if one.Unacked != nil {
 			parts = append(parts, fmt.Sprintf("%d unacked", *one.Unacked))
 		}
 		process := "no process"
 		if one.Process != "" {
-			process = term.Shown(one.Process)
+			process = printable.Name(one.Process)
 		}
 		parts = append(parts, printable.Plural(one.Consumers, "consumer"), process)
 		if !one.BlockedSince.IsZero() {
 			parts = append(parts, fmt.Sprintf("%s, one for %s", printable.Plural(one.BlockedLanes, "blocked lane"),
-				term.Rough(s.Time.Sub(one.BlockedSince))))
+				printable.Rough(s.Time.Sub(one.BlockedSince))))
 		}
 		p.add(term.Plain, "%s", strings.Join(parts, ", "))
 	}
@@ -167,7 +168,7 @@ func (p *page) retrying(s ops.Status) {
 func (p *page) message(m ops.Message, now time.Time) {
 	parts := []string{m.Which(), m.Doing(now)}
 	if m.Failures+m.Crashes > 0 {
-		parts = append(parts, "failing for "+term.Rough(now.Sub(m.Since)))
+		parts = append(parts, "failing for "+printable.Rough(now.Sub(m.Since)))
 	}
 	if m.Suspect {
 		parts = append(parts, "suspect")
@@ -178,17 +179,17 @@ func (p *page) message(m ops.Message, now time.Time) {
 	if m.Duplicate {
 		parts = append(parts, "possible duplicate")
 	}
-	p.add(term.Plain, "  %s", term.Shown(m.ID))
+	p.add(term.Plain, "  %s", printable.Name(m.ID))
 	p.add(term.Plain, "      %s", strings.Join(parts, ", "))
 	if m.LastError != "" {
-		p.add(term.Alarm, "      %s", term.Brief(m.LastError, 200))
+		p.add(term.Alarm, "      %s", printable.Line(m.LastError, 200))
 	}
 	if m.Consumer != "" {
 		with := "last with"
 		if m.Runs() {
 			with = "with"
 		}
-		p.add(term.Quiet, "      %s %s", with, term.Brief(m.Consumer, 80))
+		p.add(term.Quiet, "      %s %s", with, printable.Line(m.Consumer, 80))
 	}
 }
 
@@ -197,12 +198,12 @@ func (p *page) waiting(s ops.Status) {
 	for _, w := range s.Waits() {
 		where := printable.Plural(len(w.Consumers), "process")
 		if len(w.Consumers) == 1 {
-			where = term.Brief(w.Consumers[0], 80)
+			where = printable.Line(w.Consumers[0], 80)
 		}
 		p.add(term.Alarm, "waiting    %s for %s in %s: their attempts are not counted",
-			printable.Plural(w.Messages, "message"), term.Rough(s.Time.Sub(w.Since)), where)
+			printable.Plural(w.Messages, "message"), printable.Rough(s.Time.Sub(w.Since)), where)
 		if w.Why != "" {
-			p.add(term.Alarm, "      %s", term.Brief(w.Why, 200))
+			p.add(term.Alarm, "      %s", printable.Line(w.Why, 200))
 		}
 	}
 }

@@ -200,7 +200,7 @@ func Lines(text string) []string {
 	}
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		lines[i] = Printable(strings.ReplaceAll(strings.TrimSuffix(line, "\r"), "\t", "    "), "")
+		lines[i] = printable.Text(strings.ReplaceAll(strings.TrimSuffix(line, "\r"), "\t", "    "), "")
 	}
 	return lines
 }

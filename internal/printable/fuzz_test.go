@@ -1,4 +1,4 @@
-package term
+package printable
 
 import (
 	"strings"
@@ -17,7 +17,7 @@ func FuzzTerminal(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string, most int) {
 		for name, got := range map[string]string{
-			"printable": Printable(s, ""), "shown": Shown(s), "brief": Brief(s, max(most%200, 0)),
+			"text": Text(s, ""), "name": Name(s), "line": Line(s, max(most%200, 0)),
 		} {
 			if !utf8.ValidString(got) {
 				t.Errorf("%s(%q) = %q is not UTF-8", name, s, got)

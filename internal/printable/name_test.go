@@ -1,8 +1,8 @@
-package term
+package printable
 
 import "testing"
 
-func TestShown(t *testing.T) {
+func TestName(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{"order-7", "order-7"},
 		{"größe", "größe"},
@@ -15,13 +15,13 @@ func TestShown(t *testing.T) {
 		{"\u202edrawkcab", `"\u202edrawkcab"`},
 	}
 	for _, tt := range tests {
-		if got := Shown(tt.in); got != tt.want {
-			t.Errorf("shown(%q) = %s, want %s", tt.in, got, tt.want)
+		if got := Name(tt.in); got != tt.want {
+			t.Errorf("%q = %s, want %s", tt.in, got, tt.want)
 		}
 	}
 }
 
-func TestBrief(t *testing.T) {
+func TestLineIsShort(t *testing.T) {
 	tests := []struct {
 		in   string
 		most int
@@ -34,8 +34,8 @@ func TestBrief(t *testing.T) {
 		{"", 10, ""},
 	}
 	for _, tt := range tests {
-		if got := Brief(tt.in, tt.most); got != tt.want {
-			t.Errorf("brief(%q, %d) = %q, want %q", tt.in, tt.most, got, tt.want)
+		if got := Line(tt.in, tt.most); got != tt.want {
+			t.Errorf("%q, %d: %q, want %q", tt.in, tt.most, got, tt.want)
 		}
 	}
 }
