@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"time"
 	"unicode/utf8"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -23,11 +22,10 @@ import (
 type messageView struct {
 	Queue, ID   string
 	Generations []ops.Record // the newest first; the newest attempt of each comes first
-	Now         time.Time
-	Stored      *stored // nil: not asked for
-	Unread      string  // why it was asked for and is not there
-	Dead        bool    // a generation is dead-lettered, so there may be a dead letter to read
-	Live        bool    // a generation may be changed
+	Stored      *stored      // nil: not asked for
+	Unread      string       // why it was asked for and is not there
+	Dead        bool         // a generation is dead-lettered, so there may be a dead letter to read
+	Live        bool         // a generation may be changed
 }
 
 // stored is a message as the dead-letter queue has it.
@@ -61,7 +59,7 @@ func (c *Console) messagePage(r *http.Request) (page, error) {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	id := r.URL.Query().Get("id")
-	v := messageView{Queue: queue, ID: id, Now: time.Now()}
+	v := messageView{Queue: queue, ID: id}
 	p := page{Screen: "message", Queue: queue, Title: shown(id)}
 	q := c.records(queue)
 	all, err := q.Message(ctx, id)

@@ -174,12 +174,11 @@ type sums struct {
 	Unseen                          int    // queues of which the store's half is not known
 	Most                            string // the commonest reason; empty: not known
 	Sound                           bool   // the last examination saw everything, and found no error
-	Examined                        bool
 }
 
 // sum adds up an overview.
 func (c *Console) sum(o ops.Overview, last examination) sums {
-	out := sums{Queues: len(o.Queues), Examined: !last.At.IsZero(), Sound: last.Whole() && last.Errors() == 0}
+	out := sums{Queues: len(o.Queues), Sound: last.Whole() && last.Errors() == 0}
 	reasons := map[string]float64{}
 	for _, s := range o.Queues {
 		if !s.StoreSeen {

@@ -8,18 +8,13 @@ import (
 	"context"
 	"os"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 )
 
 func main() {
-	redis.SetLogger(silent{}) // it logs errors that it returns as well
+	logging.Disable() // of go-redis: it logs errors that it returns as well
 	ctx, now := cli.Interruptible(context.Background())
 	os.Exit(run(ctx, cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Now: now}, os.Args))
 }
-
-// silent is a logger of go-redis.
-type silent struct{}
-
-func (silent) Printf(context.Context, string, ...any) {}
