@@ -289,10 +289,6 @@ func clientOf(remote string) string {
 		return host
 	}
 	addr = addr.Unmap().WithZone("")
-	if addr.Is6() {
-		if network, err := addr.Prefix(64); err == nil {
-			return network.String()
-		}
-	}
-	return addr.String()
+	network, _ := addr.Prefix(min(addr.BitLen(), 64)) // without a zone it cannot fail
+	return network.String()
 }
