@@ -259,7 +259,7 @@ func (g *guesses) tooMany(remote string) bool { return g.of(remote).Tokens() < 1
 // wrong notes a wrong token.
 func (g *guesses) wrong(remote string) { g.of(remote).Allow() }
 
-// of returns the limit of a client. If there are too many clients, it forgets those that may guess as often as new ones.
+// of returns the limit of a client. If there are too many, it forgets those that may guess as often as a new one.
 func (g *guesses) of(remote string) *rate.Limiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
