@@ -10,8 +10,8 @@ import (
 	"github.com/strikesmq/strikes/internal/panics"
 )
 
-// summariseStored does the same as scripts/summary.lua for one queue, on any Store.
-func (a *Admin) summariseStored(ctx context.Context, of Queue, s *Summary, recent time.Duration) (err error) {
+// summarise reads the summary of one queue.
+func (a *Admin) summarise(ctx context.Context, of Queue, s *Summary, recent time.Duration) (err error) {
 	if err = a.summariseQueue(ctx, of, s); err == nil {
 		var counting panics.Group // a database counts 100,000 tombstones in 20 ms
 		existing := 0

@@ -38,30 +38,28 @@ func TestSummaries(t *testing.T) {
 			need(t, errOf(c.Control(t.Context(), "/", "idle", Reader{Token: fmt.Sprint("reader", i), Consumer: "host",
 				Waiting: h})))
 		}
-		for range 2 { // the first call sends the source of the script
-			got, err := a.Summaries(t.Context(), "/", []string{"orders", "none", "foreign", "idle"}, time.Minute)
-			need(t, err)
-			orders, none, foreign, idle := got[0], got[1], got[2], got[3]
-			if orders.Retrying != 3 || orders.Forgotten != 1 || orders.Recent != 1 || orders.Tombstones.Count != 1 ||
-				orders.Head == nil || orders.Head.ID != "old" {
-				t.Errorf("orders: %+v, head %+v", orders, orders.Head)
-			}
-			if none.Retrying != 0 || none.Head != nil || none.Override != nil || none.Undecodable != "" || none.Err != nil ||
-				none.Time.IsZero() {
-				t.Errorf("none: %+v", none)
-			}
-			if errors.Is(foreign.Err, ErrForeign) != (c.rdb != nil) || foreign.Queue != "foreign" {
-				t.Errorf("foreign: %+v", foreign)
-			}
-			if idle.Retrying != 1 || idle.Forgotten != 0 || idle.Head.ID != "gone" ||
-				idle.Override.Limit() != 6 || idle.Undecodable != "deep" || idle.Paused == nil || idle.Paused.Why != "a bug" ||
-				orders.Paused != nil {
-				t.Errorf("idle: %+v", idle)
-			}
-			if want := (Waiting{Messages: 5, For: time.Hour, Why: "out of reach"}); idle.Waiting != want ||
-				orders.Waiting != (Waiting{}) {
-				t.Errorf("waiting: %+v, want %+v; orders %+v", idle.Waiting, want, orders.Waiting)
-			}
+		got, err := a.Summaries(t.Context(), "/", []string{"orders", "none", "foreign", "idle"}, time.Minute)
+		need(t, err)
+		orders, none, foreign, idle := got[0], got[1], got[2], got[3]
+		if orders.Retrying != 3 || orders.Forgotten != 1 || orders.Recent != 1 || orders.Tombstones.Count != 1 ||
+			orders.Head == nil || orders.Head.ID != "old" {
+			t.Errorf("orders: %+v, head %+v", orders, orders.Head)
+		}
+		if none.Retrying != 0 || none.Head != nil || none.Override != nil || none.Undecodable != "" || none.Err != nil ||
+			none.Time.IsZero() {
+			t.Errorf("none: %+v", none)
+		}
+		if errors.Is(foreign.Err, ErrForeign) != (c.rdb != nil) || foreign.Queue != "foreign" {
+			t.Errorf("foreign: %+v", foreign)
+		}
+		if idle.Retrying != 1 || idle.Forgotten != 0 || idle.Head.ID != "gone" ||
+			idle.Override.Limit() != 6 || idle.Undecodable != "deep" || idle.Paused == nil || idle.Paused.Why != "a bug" ||
+			orders.Paused != nil {
+			t.Errorf("idle: %+v", idle)
+		}
+		if want := (Waiting{Messages: 5, For: time.Hour, Why: "out of reach"}); idle.Waiting != want ||
+			orders.Waiting != (Waiting{}) {
+			t.Errorf("waiting: %+v, want %+v; orders %+v", idle.Waiting, want, orders.Waiting)
 		}
 	}
 }
