@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"math"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -94,8 +95,8 @@ type heldByRoute struct {
 	renewed time.Time // when its tombstone was
 }
 
-// call is one call of a handler: its context, and its entry in the watchdog. The handler may outlive the attempt, so
-// the fields that a handler can reach do not change.
+// call is one call of a handler, and its context. The handler may outlive the attempt, so the fields that a handler can
+// reach do not change.
 type call struct {
 	context.Context //nolint:containedctx // it is a context
 	delivery        *delivery
@@ -104,11 +105,7 @@ type call struct {
 	fence           int64
 	isolated        bool
 	began           time.Time
-
-	// With the mutex of the watchdog.
-	due           time.Time
-	watched       bool
-	before, after *call
+	over            atomic.Bool // the handler has returned, or was abandoned
 }
 
 func (c *call) Value(key any) any {

@@ -53,7 +53,7 @@ func (c *Consumer) single() Consumer {
 }
 
 func (s *session) handle(ctx context.Context, d amqp.Delivery) (Outcome, error) {
-	defer s.prepare(ctx, ctx)()
+	s.prepare(ctx, ctx)
 	handled := s.take(ctx, d)
 	s.tasks.Wait()
 	return handled.result.outcome, handled.result.err

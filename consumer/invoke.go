@@ -16,10 +16,11 @@ import (
 func (s *session) invoke(ctx context.Context, d *delivery) (returned bool) {
 	c, cancel := s.newCall(d)
 	traced := s.traced(c, d)
-	s.watchdog.add(c, c.began)
+	watched := s.watch(ctx, c)
 	failed := endedGoroutine
 	defer func() {
-		mine := s.watchdog.remove(c)
+		watched()
+		mine := c.over.CompareAndSwap(false, true)
 		switch {
 		case !mine:
 			s.isolation.abandoned.Add(-1)
@@ -61,6 +62,20 @@ func handle(ctx context.Context, h Handler, d amqp.Delivery) (failed *handlerErr
 		}
 	}()
 	return inspect(h(ctx, d)) // an error's methods may panic, too: a nil pointer of an error type
+}
+
+// abandonAfter is how long a handler has to return once its context is cancelled. What it does later is ignored.
+const abandonAfter = 2 * time.Second
+
+// watch abandons the handler of c if it does not return when its context ends, unless stop is called before.
+func (s *session) watch(ctx context.Context, c *call) (stop func() bool) {
+	return context.AfterFunc(c, func() { //nolint:contextcheck // c is a context, derived from live
+		time.AfterFunc(abandonAfter, func() {
+			if c.over.CompareAndSwap(false, true) {
+				s.abandon(ctx, c)
+			}
+		})
+	})
 }
 
 // abandon goes on with the delivery of a handler that did not return when its context ended. The handler counts as

@@ -150,7 +150,7 @@ func (o *outage) start() *outageProc {
 	p.s.isolation, p.s.late = newIsolation(), newLate()
 	p.s.link = &link{channel: p}
 	ctx, cancel := context.WithCancel(context.Background())
-	end := p.s.prepare(ctx, ctx)
+	p.s.prepare(ctx, ctx)
 	var beside sync.WaitGroup
 	for _, r := range p.s.rooms {
 		beside.Go(func() { r.beside(ctx) })
@@ -182,7 +182,6 @@ func (o *outage) start() *outageProc {
 		cancel()
 		beside.Wait()
 		p.s.tasks.Wait()
-		end()
 		p.s.late.close()
 		close(p.ended)
 	})

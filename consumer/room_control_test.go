@@ -161,7 +161,7 @@ func TestSkipEndsTheBackoff(t *testing.T) {
 			s := b.session(Consumer{Handler: fails, Concurrency: 1, Prefetch: 1, AckEach: true})
 			_, release := heard(s)
 			defer release()
-			defer s.prepare(t.Context(), t.Context())()
+			s.prepare(t.Context(), t.Context())
 			began := time.Now()
 			s.take(t.Context(), b.delivery(false))
 			time.Sleep(10 * time.Second)

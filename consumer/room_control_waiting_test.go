@@ -29,7 +29,7 @@ func TestWaitingIsReported(t *testing.T) {
 		s := b.session(Consumer{Handler: handler, Concurrency: 2, Prefetch: 2, AckEach: true})
 		_, release := heard(s)
 		defer release()
-		defer s.prepare(t.Context(), t.Context())()
+		s.prepare(t.Context(), t.Context())
 		other := b.delivery(false)
 		other.MessageId, other.DeliveryTag = "m2", 2
 		s.take(t.Context(), b.delivery(false))
@@ -62,7 +62,7 @@ func TestWaitingEndsWithACountedFailure(t *testing.T) {
 		s := b.session(Consumer{Handler: o.handle, Concurrency: 1, Prefetch: 1, AckEach: true})
 		_, release := heard(s)
 		defer release()
-		defer s.prepare(t.Context(), t.Context())()
+		s.prepare(t.Context(), t.Context())
 		s.take(t.Context(), b.delivery(false))
 		time.Sleep(30 * time.Second)
 		all, err := b.store.Consumers(t.Context(), "/", "orders")

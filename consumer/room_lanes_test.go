@@ -150,7 +150,7 @@ func TestADeadLetterThatWasMovedBackHasItsPosition(t *testing.T) {
 		{"", "4.3.6", first, stepReceived}, {"", "4.3.6", moved, stepDeadLetter},
 	} {
 		s := sessionOn(counter.NewMemory(nil), Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "a" }})
-		defer s.prepare(t.Context(), t.Context())()
+		s.prepare(t.Context(), t.Context())
 		r := find[*laneRoom](s.rooms)
 		need(t, r.check(t.Context(), &amqp.Connection{Properties: amqp.Table{"version": tc.version}}))
 		need(t, r.blocked.Own(t.Context(), func(context.Context) error { return nil }))
@@ -265,7 +265,7 @@ func (u *unansweredLanes) StepLane(ctx context.Context, step counter.LaneStep) (
 func TestAnUnansweredEnterIsNotRepeatedAsABlock(t *testing.T) {
 	store := &unansweredLanes{Memory: held(t, "a"), lossy: true}
 	s := sessionOn(store, Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "b" }})
-	defer s.prepare(t.Context(), t.Context())()
+	s.prepare(t.Context(), t.Context())
 	r := find[*laneRoom](s.rooms)
 	if err := r.blocked.Own(t.Context(), func(context.Context) error { return nil }); err != nil {
 		t.Fatal(err)

@@ -42,8 +42,8 @@ func newSessionOn(source string, c Consumer, vhost string, before rooms) *sessio
 }
 
 // prepare makes the session ready to take deliveries. Nothing new begins once ctx is done, and handlers are cancelled
-// once live is, which is not before. The caller ends the session with the function that prepare returns.
-func (s *session) prepare(ctx, live context.Context) (end func()) {
+// once live is, which is not before.
+func (s *session) prepare(ctx, live context.Context) {
 	c := s.Consumer
 	s.live = live
 	if s.workers == nil { // it does not share those of others
@@ -54,12 +54,6 @@ func (s *session) prepare(ctx, live context.Context) (end func()) {
 		Prefetch: c.Prefetch, Each: c.AckEach, Idle: s.workers.idling,
 		Settled: func(d *delivery, err error) { s.settled(ctx, d, err) },
 	})
-	s.watchdog = newWatchdog(s.HandlerTimeout, func(c *call) { s.abandon(ctx, c) })
-	calm := context.AfterFunc(live, s.watchdog.hasten)
-	return func() {
-		calm()
-		s.watchdog.stop()
-	}
 }
 
 // newSlots are for open attempts, two for each handler that may run.
@@ -139,7 +133,7 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	live, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop, halt := context.WithCancel(ctx) // so that an error that a handler returns after it ended ctx is not counted
 	s.link = l
-	defer s.prepare(stop, live)()
+	s.prepare(stop, live)
 	s.consuming()
 	s.isConsuming(true)
 	s.Logger.Info("consuming", "queue", s.Queue, "prefetch", s.Prefetch, "concurrency", s.Concurrency)

@@ -50,13 +50,13 @@ type session struct {
 	deadLettersFrom time.Time // dead letters are held until then
 	consuming       func()    // called when the broker has accepted the consumer
 
-	acks     *acks.Batcher[*delivery] // of the unsettled deliveries
-	link     *link                    // once it consumes
-	watchdog *watchdog
-	live     context.Context //nolint:containedctx // parent of those that handlers get, after the one that ends a session
-	tasks    sync.WaitGroup  // deliveries that are not done with
-	ended    chan error      // the first error that ends the session from within
-	arrived  arrived         // which messages came
+	acks *acks.Batcher[*delivery] // of the unsettled deliveries
+	link *link                    // once it consumes
+
+	live    context.Context //nolint:containedctx // parent of those that handlers get, after the one that ends a session
+	tasks   sync.WaitGroup  // deliveries that are not done with
+	ended   chan error      // the first error that ends the session from within
+	arrived arrived         // which messages came
 
 	// Set by rooms.
 	waiting func(ctx context.Context, d *delivery, wait time.Duration) waited
