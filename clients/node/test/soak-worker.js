@@ -129,8 +129,7 @@ const consumer = new Consumer({
   observer: observe, maxRetries: spec.MaxRetries, concurrency: spec.Concurrency,
   ...(spec.Prefetch && { prefetch: spec.Prefetch }),
   backoff: (failed) => Math.min((spec.FirstBackoff / MS) * 2 ** Math.min(failed, 20), spec.MostBackoff / MS),
-  handlerTimeout: spec.HandlerTimeout / MS, consumerTimeout: spec.ConsumerTimeout / MS, drainTimeout: 5000,
-  ...(spec.Verbose && { logger: console })
+  handlerTimeout: spec.HandlerTimeout / MS, consumerTimeout: spec.ConsumerTimeout / MS, drainTimeout: 5000
 })
 let failed
 try {

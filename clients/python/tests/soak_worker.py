@@ -178,7 +178,7 @@ def die_with_parent() -> None:
 
 
 def main() -> None:
-    logging.basicConfig(level=logging.INFO if spec["Verbose"] else logging.CRITICAL)
+    logging.basicConfig(level=logging.CRITICAL)
     threading.Thread(target=die_with_parent, daemon=True).start()
     strikes.pika.Wire = Wire  # type: ignore[misc]
     first, most = spec["FirstBackoff"] / SECOND, spec["MostBackoff"] / SECOND

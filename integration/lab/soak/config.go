@@ -26,17 +26,14 @@ type config struct {
 	kind                  string
 	seed                  uint64
 	only                  string
-	processes             int
 	languages             []string
 	concurrency, prefetch int
-	maxRetries            int
-	backlog               int
+	processes             int
+	backlog               int // messages in the queue at which publishing waits; 0: publish all, then consume
 	ordered               bool
 	lanes                 int
 	outage                time.Duration
 	broker                rig.Options
-	keep                  string
-	verbose               bool
 }
 
 const (
@@ -44,13 +41,14 @@ const (
 	drainTimeout    = 5 * time.Second
 	firstBackoff    = 10 * time.Millisecond
 	mostBackoff     = 500 * time.Millisecond
+	maxRetries      = 3
 )
 
 // inRedis is the kind of store that is no database.
 const inRedis = "redis"
 
 func parseFlags(args []string) (config, error) {
-	c := config{languages: []string{inGo}}
+	c := config{languages: []string{inGo}, backlog: 1000}
 	f := flag.NewFlagSet("soak", flag.ContinueOnError)
 	f.IntVar(&c.messages, "messages", 20000, "messages to publish")
 	f.IntVar(&c.faults, "faults", 24, "faults to inject, spread over the run; with -store-faults or -abandoned none, "+
@@ -69,12 +67,10 @@ func parseFlags(args []string) (config, error) {
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
 	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas; one that is named twice "+
 		"comes twice as often")
-	f.IntVar(&c.processes, "processes", 3, "consumer processes; one for each of -languages at least")
-	rig.List(f, &c.languages, "languages", "of the consumer processes, in turn", inGo, "python", "node", inHTTP)
+	rig.List(f, &c.languages, "languages", "of the consumer processes, in turn: three, or one for each", inGo, "python",
+		"node", inHTTP)
 	f.IntVar(&c.concurrency, "concurrency", 16, "handlers in parallel, in each")
 	f.IntVar(&c.prefetch, "prefetch", 0, "deliveries given to each; 0: the consumer's default")
-	f.IntVar(&c.maxRetries, "max-retries", 3, "retries after the first failure")
-	f.IntVar(&c.backlog, "backlog", 1000, "messages in the queue at which publishing waits; 0: publish all, then consume")
 	f.BoolVar(&c.ordered, "ordered", false, "ordered consumers of a single-active-consumer queue, which is filled "+
 		"beforehand: check the order")
 	f.IntVar(&c.lanes, "lanes", 1, "with -ordered: keep the order in so many lanes, with -concurrency handlers in "+
@@ -84,8 +80,6 @@ func parseFlags(args []string) (config, error) {
 	c.broker.Flags(f, "the queues soak and soak.dlq")
 	f.BoolVar(&c.broker.Cluster, "cluster", false, "three RabbitMQ nodes and a Redis Cluster of six, which fail one at "+
 		"a time and are cut off from each other")
-	f.StringVar(&c.keep, "keep", "", "leave the history in this new `directory`")
-	f.BoolVar(&c.verbose, "v", false, "show the log of the consumers")
 	if err := rig.Parse(f, args); err != nil {
 		return c, err
 	}
@@ -97,9 +91,7 @@ func parseFlags(args []string) (config, error) {
 func (c *config) settle(f *flag.FlagSet) {
 	given := map[string]bool{}
 	f.Visit(func(g *flag.Flag) { given[g.Name] = true })
-	if c.processes > 0 {
-		c.processes = max(c.processes, len(c.languages))
-	}
+	c.processes = max(3, len(c.languages))
 	if c.seed == 0 {
 		c.seed = rand.Uint64N(1 << 32) //nolint:gosec // it is printed
 	}
@@ -136,10 +128,10 @@ func (c config) validate() error {
 		return fmt.Errorf("-store is %q, must be redis, postgres or mysql", c.store)
 	case c.handlerTimeout <= 0 || c.handlerTimeout > consumerTimeout/2:
 		return fmt.Errorf("-handler-timeout is %v, must be more than 0 and at most %v", c.handlerTimeout, consumerTimeout/2)
-	case c.messages < 1 || c.processes < 1 || c.concurrency < 1 || c.maxRetries < 1 || c.lanes < 1:
-		return errors.New("-messages, -processes, -concurrency, -max-retries and -lanes are 1 at least")
-	case c.faults < 0 || c.backlog < 0 || c.prefetch < 0 || c.abandoned < 0:
-		return errors.New("-faults, -backlog, -prefetch and -abandoned are not negative")
+	case c.messages < 1 || c.concurrency < 1 || c.lanes < 1:
+		return errors.New("-messages, -concurrency and -lanes are 1 at least")
+	case c.faults < 0 || c.prefetch < 0 || c.abandoned < 0:
+		return errors.New("-faults, -prefetch and -abandoned are not negative")
 	case c.outage != 0 && c.outage < leastOutage:
 		return fmt.Errorf("-outage is %v, must be 0 or at least %v", c.outage, leastOutage)
 	case c.kind != string(topology.Quorum) && c.kind != string(topology.Classic):
@@ -177,7 +169,7 @@ func (c config) validateTogether() error {
 }
 
 func (c config) promise() promise {
-	p := promise{kind: c.kind, limit: c.maxRetries + 1, handlerTimeout: c.handlerTimeout,
+	p := promise{kind: c.kind, limit: maxRetries + 1, handlerTimeout: c.handlerTimeout,
 		drainWithin: time.Minute + mostBackoff, cluster: c.broker.Cluster, ordered: c.ordered,
 		blind: slices.Contains(c.languages, inHTTP), outage: c.outage > 0}
 	if c.storeFaults != "" {

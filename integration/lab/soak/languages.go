@@ -85,9 +85,9 @@ func (k *soak) seat(ctx context.Context) error {
 func (k *soak) spec() workerSpec {
 	cfg := k.cfg
 	spec := workerSpec{
-		Queue: queue, History: k.history, Concurrency: cfg.concurrency, Prefetch: cfg.prefetch, MaxRetries: cfg.maxRetries,
+		Queue: queue, History: k.history, Concurrency: cfg.concurrency, Prefetch: cfg.prefetch, MaxRetries: maxRetries,
 		HandlerTimeout: cfg.handlerTimeout, ConsumerTimeout: consumerTimeout, Heartbeat: faults.Heartbeat,
-		FirstBackoff: firstBackoff, MostBackoff: mostBackoff, Ordered: cfg.ordered, Lanes: cfg.lanes, Verbose: cfg.verbose,
+		FirstBackoff: firstBackoff, MostBackoff: mostBackoff, Ordered: cfg.ordered, Lanes: cfg.lanes,
 	}
 	if cfg.outage > 0 { // all else as by default
 		spec.Breaker, spec.Calls = outageBreaker, k.dependency.URL

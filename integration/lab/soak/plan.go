@@ -43,7 +43,7 @@ func plan(cfg config, rnd *rand.Rand) []work.Job {
 				jobs[i].Ms /= 50
 			}
 		case ledger.Fail:
-			jobs[i].Times = 1 + rnd.IntN(cfg.maxRetries)
+			jobs[i].Times = 1 + rnd.IntN(maxRetries)
 		}
 	}
 	for _, costly := range []struct {

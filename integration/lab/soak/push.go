@@ -98,9 +98,6 @@ func (p *pusher) command(spec workerSpec) (cmd *exec.Cmd, stdin io.Closer, err e
 		"REDIS_URL="+spec.Redis)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout = &lines{each: func(line []byte) { p.decided(spec.Number, line) }}
-	if spec.Verbose {
-		cmd.Stderr = os.Stderr
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.number, p.sessions, p.lost, p.stopped = spec.Number, 0, time.Time{}, time.Time{}

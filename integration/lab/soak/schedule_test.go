@@ -14,8 +14,8 @@ func TestPlanHasEachKind(t *testing.T) {
 	count := map[string]int{}
 	for _, j := range plan(cfg, rand.New(rand.NewPCG(cfg.seed, 1))) {
 		count[j.Do]++
-		if j.Do == ledger.Fail && (j.Times < 1 || j.Times > cfg.maxRetries) {
-			t.Errorf("fails %d times of %d", j.Times, cfg.maxRetries+1)
+		if j.Do == ledger.Fail && (j.Times < 1 || j.Times > maxRetries) {
+			t.Errorf("fails %d times of %d", j.Times, maxRetries+1)
 		}
 	}
 	for _, do := range []string{
@@ -34,7 +34,7 @@ func TestPlanHasEachKind(t *testing.T) {
 func TestFlagsAreChecked(t *testing.T) {
 	for _, args := range [][]string{
 		{"-messages", "0"}, {"-type", "stream"}, {"-faults", "-1"}, {"stray"}, {"-broker-kill", "x"},
-		{"-broker-kill", "x", "-broker-start", "y"}, {"-processes", "0"},
+		{"-broker-kill", "x", "-broker-start", "y"},
 		{"-store-faults", "fog"}, {"-store-faults", "late", "-cluster"}, {"-abandoned", "-1"}, {"-handler-timeout", "31s"},
 		{"-handler-timeout", "0s"}, {"-lanes", "2"},
 		{"-languages", "perl"}, {"-languages", "go,http", "-abandoned", "1"}, {"-languages", "http", "-store-faults", "late"},

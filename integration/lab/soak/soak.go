@@ -29,6 +29,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/topology"
@@ -55,15 +56,12 @@ func Run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return rig.Usage(err)
 	}
-	history, began := cfg.keep, time.Now()
-	if history != "" {
-		err = os.Mkdir(history, 0o700)
-	} else if history, err = os.MkdirTemp("", "strikes-soak-"); err == nil {
-		defer func() { err = errors.Join(err, os.RemoveAll(history)) }()
-	}
+	began := time.Now()
+	history, err := os.MkdirTemp("", "strikes-soak-")
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, os.RemoveAll(history)) }()
 	if err := runSoak(ctx, cfg, history); err != nil {
 		return err
 	}
@@ -312,11 +310,9 @@ func (k *soak) collectDead(ctx context.Context) error {
 
 // reasonOf is why the broker dead-lettered a message.
 func reasonOf(headers amqp.Table) string {
-	deaths, _ := headers["x-death"].([]any)
-	for _, entry := range deaths {
-		if death, ok := entry.(amqp.Table); ok && death["queue"] == queue {
-			reason, _ := death["reason"].(string)
-			return reason
+	for _, d := range broker.Deaths(headers) {
+		if d.Queue == queue {
+			return d.Reason
 		}
 	}
 	return "not told"

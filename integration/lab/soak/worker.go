@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -33,7 +31,6 @@ type workerSpec struct {
 	FirstBackoff, MostBackoff time.Duration
 	Ordered                   bool
 	Lanes                     int
-	Verbose                   bool
 	Breaker                   int
 	Calls                     string // URL of the dependency; empty: the handlers call none
 	Endpoint                  string // not empty: this is no consumer, but the endpoint at this address
@@ -78,9 +75,6 @@ func (w *member) consumer(counts *counter.Counter) *consumer.Consumer {
 	}
 	if c.Ordered = w.Ordered; w.Lanes > 1 {
 		c.Lane = lane
-	}
-	if w.Verbose {
-		c.Logger = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", w.Number)
 	}
 	return c
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // Retries are asked of every way, and then the dead-letter queue.
@@ -16,7 +18,6 @@ const (
 // Way is one way to treat a message whose handler failed.
 type Way struct {
 	Name  string
-	Idea  string // where it comes from, in a sentence
 	limit int    // attempts after which it gives up; zero: one more than Retries
 	Only  string // the type of queue that it is for; empty: any
 	From  int    // the minor version of RabbitMQ 4 that can do it first; zero: any version can
@@ -27,37 +28,43 @@ type Way struct {
 
 // All lists them in the order of the table. A way that is added here is in the table.
 var All = []Way{
-	{Name: "bare", Idea: "The loop of a first tutorial: ack whatever happens.", Work: ByHand(
-		func(_ context.Context, _ *Session, d *amqp.Delivery) error { return d.Ack(false) })},
-	{Name: "redelivered", limit: 2, Idea: "Requeue once; the redelivered flag says that it was tried before.",
-		Work: ByHand(
-			func(_ context.Context, _ *Session, d *amqp.Delivery) error { return d.Nack(false, !d.Redelivered) })},
-	{Name: "requeue", Idea: "Nack with requeue until the handler succeeds.", Work: ByHand(
+	// The loop of a first tutorial: ack whatever happens.
+	{Name: "bare", Work: ByHand(func(_ context.Context, _ *Session, d *amqp.Delivery) error { return d.Ack(false) })},
+	// Requeue once; the redelivered flag says that it was tried before.
+	{Name: "redelivered", limit: 2, Work: ByHand(
+		func(_ context.Context, _ *Session, d *amqp.Delivery) error { return d.Nack(false, !d.Redelivered) })},
+	// Nack with requeue until the handler succeeds.
+	{Name: "requeue", Work: ByHand(
 		func(_ context.Context, _ *Session, d *amqp.Delivery) error { return d.Nack(false, true) })},
-	{Name: "copy-ack", Idea: "Publish a copy with a count, wait for its confirm, then ack the original.",
-		Work: ByHand(copyThenAck)},
-	{Name: "ack-copy", Idea: "Ack first, so that nothing is doubled, then publish a copy with a count.",
-		Work: ByHand(ackThenCopy)},
-	{Name: "header", Idea: "Count in a header and publish to the tail, on the same channel and without confirms.",
-		Work: ByHand(toTheTail)},
-	{Name: "ttl-loop", other: ".retry", set: loop, Idea: "Dead-letter into a queue with a TTL that dead-letters back, " +
-		"and count x-death.", Work: ByHand(countDeaths)},
-	{Name: "delivery-limit", Only: Quorum, Idea: "Let the quorum queue count, with x-delivery-limit.", Work: ByHand(
-		func(_ context.Context, _ *Session, d *amqp.Delivery) error { return d.Reject(true) }), // 4.3 does not count a nack
+	// Publish a copy with a count, wait for its confirm, then ack the original.
+	{Name: "copy-ack", Work: ByHand(copyThenAck)},
+	// Ack first, so that nothing is doubled, then publish a copy with a count.
+	{Name: "ack-copy", Work: ByHand(ackThenCopy)},
+	// Count in a header and publish to the tail, on the same channel and without confirms.
+	{Name: "header", Work: ByHand(toTheTail)},
+	// Dead-letter into a queue with a TTL that dead-letters back, and count x-death.
+	{Name: "ttl-loop", other: ".retry", set: loop, Work: ByHand(countDeaths)},
+	// Let the quorum queue count, with x-delivery-limit.
+	{Name: "delivery-limit", Only: Quorum, Work: ByHand(reject),
 		set: func(q *Queues) { q.Main["x-delivery-limit"] = Retries }},
-	{Name: "delayed-retry", Only: Quorum, From: 3,
-		Idea: "Let the quorum queue count and delay, with x-delayed-retry-type.", Work: ByHand(
-			func(_ context.Context, _ *Session, d *amqp.Delivery) error { return d.Reject(true) }), set: delayed},
-	{Name: "side-queue", other: sideEnding, set: aside, Idea: "Always ack; failed messages wait in a side queue with " +
-		"consumers of its own.", Work: ByHand(copyAside)},
-	{Name: "incr", Idea: "Count failures with INCR in Redis; the client sends nothing twice.", Work: ByHand(Incr)},
-	{Name: "incr-retry", Idea: "The same, with a client that repeats a command whose reply was lost, as go-redis does " +
-		"by default.", Work: ByHand(Incr)},
-	{Name: "strikes", Idea: "strikes with retries at the head of the queue.", Work: requeueing(0)},
-	{Name: "strikes-breaker", Idea: "The same, with Breaker: 8.", Work: requeueing(8)},
-	{Name: "strikes-ordered", Idea: "strikes with Ordered, in lanes.", Work: ordering,
-		set: func(q *Queues) { q.Main["x-single-active-consumer"] = true }},
+	// Let the quorum queue count and delay, with x-delayed-retry-type.
+	{Name: "delayed-retry", Only: Quorum, From: 3, Work: ByHand(reject), set: delayed},
+	// Always ack; failed messages wait in a side queue with consumers of its own.
+	{Name: "side-queue", other: sideEnding, set: aside, Work: ByHand(copyAside)},
+	// Count failures with INCR in Redis; the client sends nothing twice.
+	{Name: "incr", Work: ByHand(Incr)},
+	// The same, with a client that repeats a command whose reply was lost, as go-redis does by default.
+	{Name: "incr-retry", Work: ByHand(Incr)},
+	// strikes with retries at the head of the queue.
+	{Name: "strikes", Work: requeueing(0)},
+	// The same, with Breaker: 8.
+	{Name: "strikes-breaker", Work: requeueing(8)},
+	// strikes with Ordered, in lanes.
+	{Name: "strikes-ordered", Work: ordering, set: func(q *Queues) { q.Main["x-single-active-consumer"] = true }},
 }
+
+// reject lets the broker count: 4.3 does not count a nack.
+func reject(_ context.Context, _ *Session, d *amqp.Delivery) error { return d.Reject(true) }
 
 // MostAttempts is how many attempts the way allows a message.
 func (w *Way) MostAttempts() int {
@@ -129,25 +136,13 @@ func toTheTail(ctx context.Context, s *Session, d *amqp.Delivery) error {
 
 // countDeaths sends the last failure to the dead-letter queue itself, as the queue's dead-letter exchange is the loop.
 func countDeaths(ctx context.Context, s *Session, d *amqp.Delivery) error {
-	if deaths(d.Headers, s.Queue) < Retries {
+	if died, ok := broker.NewestDeath(d.Headers, s.Queue); !ok || died.Count < Retries {
 		return d.Nack(false, false)
 	}
 	if err := s.copy(ctx, s.Queue+DeadLetters, d); err != nil {
 		return err
 	}
 	return d.Ack(false)
-}
-
-// deaths is how often a queue dead-lettered a message that its consumers rejected.
-func deaths(headers amqp.Table, queue string) int64 {
-	all, _ := headers["x-death"].([]any)
-	for _, entry := range all {
-		if death, ok := entry.(amqp.Table); ok && death["queue"] == queue && death["reason"] == "rejected" {
-			n, _ := death["count"].(int64)
-			return n
-		}
-	}
-	return 0
 }
 
 func copyAside(ctx context.Context, s *Session, d *amqp.Delivery) error {
