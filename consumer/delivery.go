@@ -23,8 +23,7 @@ type delivery struct {
 	message  counter.Message
 	received time.Time
 	lane     string
-	kept     []keptBy // the data of rooms about this delivery
-	next     *delivery
+	kept     []keptBy      // the data of rooms about this delivery
 	turn     chan struct{} // closed when it has a worker, if its goroutine waits for one
 
 	attempt       // the present one

@@ -6,11 +6,11 @@ import "sync"
 // for it. A nil *order keeps no order.
 type order struct {
 	mu      sync.Mutex
-	waiting map[string]fifo // of each lane with a delivery under way
+	waiting map[string][]*delivery // of each lane with a delivery under way
 	halted  bool
 }
 
-func newOrder() *order { return &order{waiting: map[string]fifo{}} }
+func newOrder() *order { return &order{waiting: map[string][]*delivery{}} }
 
 // enter reports whether d is the first of its lane and may go on. If not, d waits until next returns it.
 func (l *order) enter(d *delivery) bool {
@@ -21,7 +21,7 @@ func (l *order) enter(d *delivery) bool {
 	defer l.mu.Unlock()
 	waiting, busy := l.waiting[d.lane]
 	if busy {
-		waiting.push(d)
+		waiting = append(waiting, d)
 	}
 	l.waiting[d.lane] = waiting
 	return !busy
@@ -35,7 +35,7 @@ func (l *order) next(d *delivery) *delivery {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waiting := l.waiting[d.lane]
-	next := waiting.pop()
+	next := pop(&waiting)
 	if next == nil {
 		delete(l.waiting, d.lane)
 		return nil
@@ -51,7 +51,7 @@ func (l *order) awaited(d *delivery) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waiting[d.lane].first != nil
+	return len(l.waiting[d.lane]) > 0
 }
 
 // halt lets no delivery begin any more: one returns with the session, and none may overtake it.
@@ -72,38 +72,13 @@ func (l *order) isHalted() bool {
 	return l.halted
 }
 
-// fifo is a queue of deliveries. A delivery is in one at most.
-type fifo struct{ first, last *delivery }
-
-func (f *fifo) push(d *delivery) {
-	if f.last == nil {
-		f.first = d
-	} else {
-		f.last.next = d
-	}
-	f.last = d
-}
-
-// pop returns nil if f is empty.
-func (f *fifo) pop() *delivery {
-	d := f.first
-	if d == nil {
+// pop takes the first delivery out of a queue. It returns nil if there is none.
+func pop(queue *[]*delivery) *delivery {
+	if len(*queue) == 0 {
 		return nil
 	}
-	if f.first = d.next; f.first == nil {
-		f.last = nil
-	}
-	d.next = nil
-	return d
-}
-
-// remove removes d, which must be in f.
-func (f *fifo) remove(d *delivery) {
-	var rest fifo
-	for other := f.pop(); other != nil; other = f.pop() {
-		if other != d {
-			rest.push(other)
-		}
-	}
-	*f = rest
+	first := (*queue)[0]
+	(*queue)[0] = nil // for the garbage collector
+	*queue = (*queue)[1:]
+	return first
 }

@@ -88,7 +88,7 @@ func TestSharedWorkers(t *testing.T) {
 		go func() { w.wait(t.Context(), d); turns <- d }()
 		for waits := false; !waits; {
 			w.mu.Lock()
-			waits = w.ready.last == d
+			waits = len(w.ready) > 0 && w.ready[len(w.ready)-1] == d
 			w.mu.Unlock()
 		}
 	}
@@ -128,7 +128,7 @@ func TestAPartitionIsLeftWithoutAWorker(t *testing.T) {
 		if took := time.Since(began); err != nil || took > 2*time.Second || !slices.Contains(calls, "close") {
 			t.Errorf("%v after %v, calls %q; want a close after a second", err, took, calls)
 		}
-		if s.workers.ready.first != nil {
+		if len(s.workers.ready) > 0 {
 			t.Error("a delivery that was left still waits for the worker")
 		}
 		s.workers.leave(other)

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -15,7 +16,7 @@ type workers struct {
 
 	mu    sync.Mutex
 	free  atomic.Int32 // changed with mu
-	ready fifo         // wait for a worker; empty while one is free
+	ready []*delivery  // wait for a worker; empty while one is free
 }
 
 func newWorkers(n int, idle func()) *workers {
@@ -35,7 +36,7 @@ func (w *workers) enter(d *delivery) bool {
 	if w.take(d) || w.shared {
 		return true
 	}
-	w.ready.push(d)
+	w.ready = append(w.ready, d)
 	return false
 }
 
@@ -52,7 +53,7 @@ func (w *workers) wait(ctx context.Context, d *delivery) bool {
 	}
 	turn := make(chan struct{})
 	d.turn = turn
-	w.ready.push(d)
+	w.ready = append(w.ready, d)
 	w.mu.Unlock()
 	select {
 	case <-turn:
@@ -65,7 +66,7 @@ func (w *workers) wait(ctx context.Context, d *delivery) bool {
 		return true
 	}
 	d.turn = nil
-	w.ready.remove(d)
+	w.ready = slices.DeleteFunc(w.ready, func(other *delivery) bool { return other == d })
 	return false
 }
 
@@ -95,7 +96,7 @@ func (w *workers) leave(d *delivery) *delivery {
 func (w *workers) pass() (next *delivery, idle bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	next = w.ready.pop()
+	next = pop(&w.ready)
 	if next == nil {
 		w.free.Add(1)
 		return nil, true

@@ -3,6 +3,7 @@
 package acks
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -46,8 +47,7 @@ type Entry[D any] struct {
 	Tag      uint64
 	Method   Method // set by Settle
 
-	older, newer *Entry[D]
-	tick         int // in which the method came
+	tick int // in which the method came
 }
 
 // Options are the settings of a Batcher.
@@ -74,15 +74,14 @@ type Batcher[D any] struct {
 	Options[D]
 	timer *time.Timer // of the next tick
 
-	mu             sync.Mutex
-	oldest, newest *Entry[D] // a delivery that is left unsettled stays, because no run may cover it
-	unsettled      int
-	decided        int // of them, with a method
-	run            int // how many of those are worth one request
-	ticks          int // so far
-	opened         uint64
-	highest        uint64 // of the tags that were opened; they begin at 1
-	armed          bool
+	mu        sync.Mutex
+	unsettled []*Entry[D] // oldest first. One that is left unsettled stays, because no run may cover it
+	decided   int         // of them, with a method
+	run       int         // how many of those are worth one request
+	ticks     int         // so far
+	opened    uint64
+	highest   uint64 // of the tags that were opened; they begin at 1
+	armed     bool
 
 	due     []settlement[D] // taken out of the list
 	sending bool            // one goroutine at a time sends: a tag that a run has covered must not be settled again
@@ -126,20 +125,11 @@ func (b *Batcher[D]) arm() {
 func (b *Batcher[D]) Open(e *Entry[D]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for e.older = b.newest; e.older != nil && e.older.Tag > e.Tag; e.older = e.older.older {
-		e.newer = e.older
+	at := len(b.unsettled)
+	for at > 0 && b.unsettled[at-1].Tag > e.Tag {
+		at--
 	}
-	if e.older == nil {
-		b.oldest = e
-	} else {
-		e.older.newer = e
-	}
-	if e.newer == nil {
-		b.newest = e
-	} else {
-		e.newer.older = e
-	}
-	b.unsettled++
+	b.unsettled = slices.Insert(b.unsettled, at, e)
 	b.opened++
 	b.highest = max(b.highest, e.Tag)
 }
@@ -166,7 +156,7 @@ func (b *Batcher[D]) Settle(e *Entry[D], v Method, urgent bool) {
 func (b *Batcher[D]) Flush() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for e := b.oldest; e != nil; e = e.newer {
+	for _, e := range b.unsettled {
 		if e.Method != 0 {
 			e.tick = b.ticks - Patience
 		}
@@ -197,7 +187,7 @@ func (b *Batcher[D]) Wake() {
 }
 
 // starving reports whether a worker waits for a delivery that the broker may not send before something is settled.
-func (b *Batcher[D]) starving() bool { return b.unsettled >= b.Prefetch && b.Idle() }
+func (b *Batcher[D]) starving() bool { return len(b.unsettled) >= b.Prefetch && b.Idle() }
 
 // Hurry ends a pause and settles all deliveries with a method. From then on each is settled as soon as it has one.
 func (b *Batcher[D]) Hurry() {
@@ -245,22 +235,4 @@ func (b *Batcher[D]) send() {
 		}
 		b.waiting = nil
 	}
-}
-
-// remove takes out a delivery with a method. It leaves no links: a handler that hangs keeps its delivery, which must
-// not keep all that followed.
-func (b *Batcher[D]) remove(e *Entry[D]) {
-	if e.older == nil {
-		b.oldest = e.newer
-	} else {
-		e.older.newer = e.newer
-	}
-	if e.newer == nil {
-		b.newest = e.older
-	} else {
-		e.newer.older = e.older
-	}
-	e.older, e.newer = nil, nil
-	b.unsettled--
-	b.decided--
 }

@@ -207,9 +207,9 @@ func TestBatcherForgetsWhatIsSettled(t *testing.T) {
 		for _, tag := range []string{"2", "1", "3"} {
 			f.settle(tag, false)
 		}
-		for tag, e := range f.entries[1:] {
-			if e.older != nil || e.newer != nil {
-				t.Errorf("%d is settled and still linked", tag+1)
+		for _, e := range f.unsettled[:cap(f.unsettled)] {
+			if e != nil {
+				t.Errorf("%d is settled and still kept", e.Tag)
 			}
 		}
 	})

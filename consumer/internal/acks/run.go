@@ -1,28 +1,30 @@
 package acks
 
+import "slices"
+
 // settlement is one ack or nack: that of the last entry.
 type settlement[D any] []*Entry[D]
 
 // take takes out the deliveries with a method up to the first without. It also takes later ones that have waited long
 // enough, or all later ones if they are many or keep the workers waiting.
 func (b *Batcher[D]) take() {
-	run := make([]*Entry[D], 0, b.decided)
-	for b.oldest != nil && b.oldest.Method != 0 {
-		run = append(run, b.oldest)
-		b.remove(b.oldest)
+	n := slices.IndexFunc(b.unsettled, func(e *Entry[D]) bool { return e.Method == 0 })
+	if n < 0 {
+		n = len(b.unsettled)
 	}
+	run := slices.Clone(b.unsettled[:n])
+	b.unsettled, b.decided = slices.Delete(b.unsettled, 0, n), b.decided-n
 	all := b.run == 1 || b.decided >= 2*b.run || b.starving()
 	var singles []*Entry[D]
-	for e, left := b.oldest, b.decided; left > 0; {
-		newer := e.newer
-		if e.Method != 0 {
-			left--
-			if all || b.ticks >= e.tick+Patience {
+	if b.decided > 0 {
+		b.unsettled = slices.DeleteFunc(b.unsettled, func(e *Entry[D]) bool {
+			due := e.Method != 0 && (all || b.ticks >= e.tick+Patience)
+			if due {
 				singles = append(singles, e)
-				b.remove(e)
 			}
-		}
-		e = newer
+			return due
+		})
+		b.decided -= len(singles)
 	}
 	if b.Each || b.opened != b.highest { // a tag is missing
 		b.singly(run)
