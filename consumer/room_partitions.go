@@ -241,7 +241,6 @@ func (r *partitionRoom) session(conn *amqp.Connection, p int, before rooms) *ses
 
 // consume is checkAndConsume without the check of the topology, which was checked for all partitions.
 func (r *partitionRoom) consume(ctx context.Context, conn *amqp.Connection, s *session) (again bool, err error) {
-	defer s.rooms.leave()
 	defer r.note(s, false)
 	if err := s.rooms.check(ctx, conn); err != nil {
 		return false, err

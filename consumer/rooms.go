@@ -31,9 +31,6 @@ type room interface {
 	// beside runs while the session receives, until ctx ends.
 	beside(ctx context.Context)
 
-	// leave is called after the session.
-	leave()
-
 	// close is called after the last session.
 	close()
 
@@ -117,12 +114,6 @@ func (rs rooms) around(ctx context.Context, conn *amqp.Connection,
 	return again || inner, err
 }
 
-func (rs rooms) leave() {
-	for _, r := range rs {
-		r.leave()
-	}
-}
-
 func (rs rooms) close() {
 	for _, r := range rs {
 		r.close()
@@ -142,6 +133,5 @@ func (noRoom) around(ctx context.Context, _ *amqp.Connection, consume func(conte
 	return false, consume(ctx)
 }
 func (noRoom) beside(context.Context) {}
-func (noRoom) leave()                 {}
 func (noRoom) close()                 {}
 func (noRoom) shares() bool           { return false }

@@ -188,7 +188,6 @@ func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, kept
 }
 
 func (s *session) checkAndConsume(ctx context.Context, conn *amqp.Connection) (again bool, err error) {
-	defer s.rooms.leave()
 	if err := s.checked(ctx, conn); err != nil {
 		return false, err
 	}

@@ -64,7 +64,6 @@ func (p *simProc) share() {
 
 // servePartition takes the place of partitionRoom.consume, which needs a broker.
 func (p *simProc) servePartition(ctx context.Context, _ *amqp.Connection, mine *session) (bool, error) {
-	defer mine.rooms.leave()
 	var partition int
 	if _, err := fmt.Sscanf(mine.source, "orders.%d", &partition); err != nil {
 		panic(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -140,7 +141,7 @@ func (w *breakerWorld) take(t *rapid.T, a Attempt, byRules func(*Record, Attempt
 	if r.TTL = w.expire[a.ID] - w.passed; !ok || r.TTL <= 0 {
 		r = Record{Message: a.Message}
 	}
-	r = r.Clone()
+	r.Tokens, r.History = slices.Clone(r.Tokens), slices.Clone(r.History) // the rules change them
 	ruled := a
 	ruled.Received = w.now // the scripts get no age
 	if ruled.Progress.Attempt.IsZero() {

@@ -154,12 +154,6 @@ func (r Record) tooOld(maxAge time.Duration) bool {
 // Wait, because that clock may have been set back.
 func (r Record) Left(now time.Time) time.Duration { return min(max(r.Due.Sub(now), 0), r.Wait) }
 
-// Clone returns a copy that shares nothing with the record.
-func (r Record) Clone() Record {
-	r.Tokens, r.History = slices.Clone(r.Tokens), slices.Clone(r.History)
-	return r
-}
-
 // remember notes the end of an attempt.
 func (r *Record) remember(token string, as Kind) {
 	for i := range r.Tokens {

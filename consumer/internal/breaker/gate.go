@@ -47,10 +47,9 @@ type Pass int
 
 // How a wait ends.
 const (
-	Open     Pass = iota + 1 // the gate is open
-	Permit                   // the attempt is a probe
-	TooLong                  // the time was over before either
-	awaiting                 // it has not ended
+	Open    Pass = iota + 1 // the gate is open
+	Permit                  // the attempt is a probe
+	TooLong                 // the time was over before either
 )
 
 // Waiting is a delivery that waits at a Gate.
