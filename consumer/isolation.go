@@ -64,8 +64,13 @@ func (g *gate) opened() <-chan struct{} {
 	return g.closed
 }
 
-// pass waits until the gate is open. It reports false if ctx ends first.
-func (g *gate) pass(ctx context.Context) bool {
+// pass waits until the gate is open. It reports false if ctx ends or the time is over before that.
+func (g *gate) pass(ctx context.Context, until time.Time) bool {
+	if g.opened() == nil {
+		return true
+	}
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	for opened := g.opened(); opened != nil; opened = g.opened() {
 		select {
 		case <-opened:
@@ -74,14 +79,4 @@ func (g *gate) pass(ctx context.Context) bool {
 		}
 	}
 	return true
-}
-
-// passUntil is pass with a bound.
-func (g *gate) passUntil(ctx context.Context, until time.Time) bool {
-	if g.opened() == nil {
-		return true
-	}
-	waiting, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
-	return g.pass(waiting)
 }

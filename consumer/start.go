@@ -111,7 +111,7 @@ var (
 // mayStart returns stepStart once d has a slot and the gate is open, or the step of a delivery that waited for too
 // long. The gate is asked last: the slot may have taken long.
 func (s *session) mayStart(ctx context.Context, d *delivery) step {
-	if s.takeSlot(ctx, &d.grip) && s.gate.passUntil(ctx, s.heldUntil(d)) {
+	if s.takeSlot(ctx, &d.grip) && s.gate.pass(ctx, s.heldUntil(d)) {
 		return stepStart
 	}
 	return s.giveBack(ctx, d)
@@ -138,7 +138,7 @@ func (s *session) mayRun(ctx context.Context, d *delivery) step {
 			return stepCall
 		}
 		s.release(ctx, d)
-		if !s.gate.passUntil(ctx, s.heldUntil(d)) {
+		if !s.gate.pass(ctx, s.heldUntil(d)) {
 			return s.giveBack(ctx, d)
 		}
 	}

@@ -117,17 +117,15 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 
 // NextBlocked returns the page of blocked lanes after another; the zero value comes before the first. It also renews
 // these lanes in the store. The pages together have each lane that is blocked from the first of them to the last.
-func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after BlockedPage) (BlockedPage, error) {
-	next, err := c.nextBlocked(ctx, Queue{vhost, queue}, after.after)
-	return next, failed("blocked lanes", queue, err)
-}
-
-func (c *client) nextBlocked(ctx context.Context, of Queue, after Entry) (BlockedPage, error) {
-	found, err := c.page(ctx, of, setLanes, after, lanesRenewed)
+func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after BlockedPage) (next BlockedPage,
+	err error) {
+	defer func() { err = failed("blocked lanes", queue, err) }()
+	of := Queue{vhost, queue}
+	found, err := c.page(ctx, of, setLanes, after.after, lanesRenewed)
 	if err != nil {
 		return BlockedPage{}, err
 	}
-	next := BlockedPage{Lanes: namesOf("", found), Last: len(found) < lanesRenewed}
+	next = BlockedPage{Lanes: namesOf("", found), Last: len(found) < lanesRenewed}
 	if len(found) > 0 {
 		next.after = found[len(found)-1]
 	}

@@ -25,11 +25,8 @@ type BlockedLane struct {
 // limits how many it returns. Those that were blocked in the same millisecond have a fixed order. It reads a page of
 // lanes at a time, so that none occupies the store for long, and omits lanes that expired.
 func (a *Admin) Lanes(ctx context.Context, vhost, queue string, most int) (lanes []BlockedLane, all int, err error) {
-	lanes, all, err = a.lanes(ctx, Queue{vhost, queue}, most)
-	return lanes, all, failed("lanes", queue, err)
-}
-
-func (a *Admin) lanes(ctx context.Context, of Queue, most int) (lanes []BlockedLane, all int, err error) {
+	defer func() { err = failed("lanes", queue, err) }()
+	of := Queue{vhost, queue}
 	all, err = a.blockedLanes(ctx, of)
 	if err != nil || all == 0 || most < 1 {
 		return nil, all, err
