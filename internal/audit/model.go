@@ -143,20 +143,16 @@ func (m *model) end(a *attempt, e Event) {
 	}
 }
 
-func (m *model) message(id string) *message {
-	msg := m.messages[id]
-	if msg == nil {
-		msg = &message{id: id}
-		m.messages[id] = msg
-	}
-	return msg
-}
+func (m *model) message(id string) *message { return in(m.messages, id, &message{id: id}) }
 
 func (m *model) process(n int) *process {
-	p := m.processes[n]
-	if p == nil {
-		p = &process{number: n, sessions: map[int]*session{}}
-		m.processes[n] = p
+	return in(m.processes, n, &process{number: n, sessions: map[int]*session{}})
+}
+
+// in returns the subject with a key, which is fresh if it was not known.
+func in[K comparable, V any](known map[K]*V, key K, fresh *V) *V {
+	if known[key] == nil {
+		known[key] = fresh
 	}
-	return p
+	return known[key]
 }

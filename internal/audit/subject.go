@@ -95,11 +95,4 @@ func kinds(tokens string) map[string]byte {
 	return of
 }
 
-func (p *process) session(n int) *session {
-	s := p.sessions[n]
-	if s == nil {
-		s = &session{number: n}
-		p.sessions[n] = s
-	}
-	return s
-}
+func (p *process) session(n int) *session { return in(p.sessions, n, &session{number: n}) }
