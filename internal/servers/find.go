@@ -20,16 +20,14 @@ var rabbitSbins = []string{
 	"/home/linuxbrew/.linuxbrew/opt/rabbitmq/sbin",
 }
 
-// moreBins is added to PATH: an ordinary user's often lacks the sbin
-// directories, and a launcher's lacks Homebrew's.
+// moreBins is added to PATH: an ordinary user's often lacks the sbin directories, and a launcher's lacks Homebrew's.
 var moreBins = []string{
 	"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin",
 	"/opt/homebrew/sbin", "/opt/homebrew/bin", "/opt/erlang/lib/erlang/bin", "/home/linuxbrew/.linuxbrew/bin",
 }
 
-// FindRabbitMQ returns the directory of an installed RabbitMQ's own scripts
-// (rabbitmq-server, rabbitmqctl). Debian's /usr/sbin/rabbitmq-server is not one
-// of them: it changes to the user and the directories of the machine's broker.
+// FindRabbitMQ returns the directory of an installed RabbitMQ's own scripts (rabbitmq-server, rabbitmqctl). Debian's
+// /usr/sbin/rabbitmq-server is not one of them: it changes to the user and the directories of the machine's broker.
 func FindRabbitMQ() (sbin string, err error) {
 	if path, err := findExecutable("rabbitmq-server"); err == nil {
 		if script, err := filepath.EvalSymlinks(path); err == nil && isSbin(filepath.Dir(script)) {
@@ -47,8 +45,7 @@ func FindRabbitMQ() (sbin string, err error) {
 	return "", fmt.Errorf("no rabbitmq-server is installed: %w", exec.ErrNotFound)
 }
 
-// isSbin reports whether the script in dir is RabbitMQ's own, which sources
-// rabbitmq-env from beside it.
+// isSbin reports whether the script in dir is RabbitMQ's own, which sources rabbitmq-env from beside it.
 func isSbin(dir string) bool {
 	for _, name := range []string{"rabbitmq-server", "rabbitmq-env"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
@@ -58,8 +55,7 @@ func isSbin(dir string) bool {
 	return true
 }
 
-// FindRedis returns the path of an installed redis-server, or else of a
-// valkey-server.
+// FindRedis returns the path of an installed redis-server, or else of a valkey-server.
 func FindRedis() (string, error) {
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := findExecutable(name); err == nil {

@@ -8,10 +8,9 @@ import (
 	"net"
 )
 
-// The range lies below the ephemeral ports of Linux (32768 up) and macOS
-// (49152 up): there a killed server's port could be taken, before it starts
-// again, by any outgoing connection; also by a client that dials the port it
-// waits for and so connects to itself.
+// The range lies below the ephemeral ports of Linux (32768 up) and macOS (49152 up): there a killed server's port could
+// be taken, before it starts again, by any outgoing connection; also by a client that dials the port it waits for and
+// so connects to itself.
 const (
 	firstPort = 26000
 	lastPort  = 31999

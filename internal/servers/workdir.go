@@ -13,20 +13,18 @@ import (
 	"syscall"
 )
 
-// guardScript reads the live process groups, the whole list at every change,
-// and acts when its standard input ends: because the directory was closed, or
-// because the process that held the other end is gone, however it died. A
-// parent-death signal would be Linux only, is tied to the thread that started
-// the child, and leaves the directory behind.
+// guardScript reads the live process groups, the whole list at every change, and acts when its standard input ends:
+// because the directory was closed, or because the process that held the other end is gone, however it died. A
+// parent-death signal would be Linux only, is tied to the thread that started the child, and leaves the directory
+// behind.
 const guardScript = `
 while read -r groups; do live=$groups; done
 for g in $live; do kill -KILL "-$g" 2>/dev/null; done
 for try in 1 2 3 4 5; do rm -rf -- "$1" && exit 0; sleep 1; done
 exit 1`
 
-// A workdir is the temporary directory of one private server, the ports that
-// are its own, and the guard that outlives this process to kill the server and
-// remove the directory.
+// A workdir is the temporary directory of one private server, the ports that are its own, and the guard that outlives
+// this process to kill the server and remove the directory.
 type workdir struct {
 	path  string
 	user  int // of its children; 0: that of this process

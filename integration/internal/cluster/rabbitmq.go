@@ -36,10 +36,9 @@ type RabbitMQ struct {
 	links []*rabbitLink
 }
 
-// StartRabbitMQ starts three private brokers by opts, one after the other, and
-// waits until each runs with the others. Partitions are handled by
-// pause_minority unless opts.Config says otherwise. It leaves nothing behind
-// when it fails, and ctx has no effect once it has returned.
+// StartRabbitMQ starts three private brokers by opts, one after the other, and waits until each runs with the others.
+// Partitions are handled by pause_minority unless opts.Config says otherwise. It leaves nothing behind when it fails,
+// and ctx has no effect once it has returned.
 func StartRabbitMQ(ctx context.Context, opts servers.RabbitMQOptions) (*RabbitMQ, error) {
 	opts.Config, opts.Cookie = pauseMinority+opts.Config, rand.Text()
 	c := &RabbitMQ{}
@@ -93,8 +92,7 @@ func (c *RabbitMQ) connect(ctx context.Context) error {
 	return nil
 }
 
-// whole fails unless the last node runs with all others. One that finds no other
-// node starts alone.
+// whole fails unless the last node runs with all others. One that finds no other node starts alone.
 func (c *RabbitMQ) whole(ctx context.Context) error {
 	out, err := c.Nodes[len(c.Nodes)-1].Ctl(ctx, "cluster_status", "--formatter", "json")
 	if err != nil {
@@ -117,8 +115,7 @@ func (c *RabbitMQ) Isolate(node *servers.RabbitMQ) {
 	c.each(node, func(p *proxy.Proxy) { p.Refuse(true) })
 }
 
-// Silence cuts a node off from the others without closing a connection: they
-// notice it after some seconds.
+// Silence cuts a node off from the others without closing a connection: they notice it after some seconds.
 func (c *RabbitMQ) Silence(node *servers.RabbitMQ) {
 	c.each(node, func(p *proxy.Proxy) { p.Block(true) })
 }
@@ -156,8 +153,7 @@ func closeAll[S io.Closer](all []S) error {
 	return errors.Join(errs...)
 }
 
-// rabbitLink is a proxy between two nodes: in the port mapper of one, it stands
-// for the other.
+// rabbitLink is a proxy between two nodes: in the port mapper of one, it stands for the other.
 type rabbitLink struct {
 	from, to *servers.RabbitMQ
 	proxy    *proxy.Proxy

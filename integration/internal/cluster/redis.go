@@ -20,8 +20,7 @@ const clusterMasters = 3 // the fewest that agree on a failover
 
 // RedisOptions configure a private Redis Cluster.
 type RedisOptions struct {
-	// NodeTimeout is how long a node may be silent before the others take it
-	// for dead. If zero, one second.
+	// NodeTimeout is how long a node may be silent before the others take it for dead. If zero, one second.
 	NodeTimeout time.Duration
 }
 
@@ -31,9 +30,8 @@ type Redis struct {
 	Nodes []*servers.Redis
 }
 
-// StartRedis starts a private cluster and waits until every node reports it as
-// whole. It leaves nothing behind when it fails, and ctx has no effect once it
-// has returned.
+// StartRedis starts a private cluster and waits until every node reports it as whole. It leaves nothing behind when it
+// fails, and ctx has no effect once it has returned.
 func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 	if opts.NodeTimeout == 0 {
 		opts.NodeTimeout = time.Second
@@ -72,8 +70,7 @@ func (c *Redis) start(ctx context.Context, opts RedisOptions) error {
 	return c.Await(ctx)
 }
 
-// Await waits until every node runs and does its part. Then the next one may
-// fail.
+// Await waits until every node runs and does its part. Then the next one may fail.
 func (c *Redis) Await(ctx context.Context) error {
 	for _, node := range c.Nodes {
 		if err := node.Await(ctx, func(ctx context.Context) error { return whole(ctx, node) }); err != nil {

@@ -14,8 +14,7 @@ import (
 // sentinelMaster is the name of the store at the sentinels.
 const sentinelMaster = "strikes"
 
-// Sentinel is a private Redis of a master and a replica, watched by three
-// sentinels.
+// Sentinel is a private Redis of a master and a replica, watched by three sentinels.
 type Sentinel struct {
 	URL             string         // redis+sentinel://127.0.0.1:PORT/0?master_name=NAME&addr=..., naming every sentinel
 	Master, Replica *servers.Redis // as they began
@@ -23,9 +22,8 @@ type Sentinel struct {
 	nodes []*servers.Redis
 }
 
-// StartSentinel starts the five servers and waits until all know each other and
-// the replica has its data. It leaves nothing behind when it fails, and ctx has
-// no effect once it has returned.
+// StartSentinel starts the five servers and waits until all know each other and the replica has its data. It leaves
+// nothing behind when it fails, and ctx has no effect once it has returned.
 func StartSentinel(ctx context.Context) (*Sentinel, error) {
 	s := &Sentinel{}
 	if err := s.start(ctx); err != nil {
