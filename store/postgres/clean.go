@@ -11,26 +11,20 @@ import (
 // sweep returns a sweep of sqlstore.Clean. Each call deletes those of the next rows of a table that have expired. After
 // the last rows it begins again.
 func (s *Store) sweep(sql string) func(ctx context.Context) (deleted int, err error) {
-	var queue, set, name []byte
+	before := [3][]byte{{}, {}, {}} // the first row: nil would be NULL
+	last := before
 	return func(ctx context.Context) (deleted int, err error) {
 		ctx, cancel := s.within(ctx)
 		defer cancel()
-		args := pgx.NamedArgs{"queue": notNil(queue), "set": notNil(set), "name": notNil(name), "n": sqlstore.CleanBatch,
+		args := pgx.NamedArgs{"queue": last[0], "set": last[1], "name": last[2], "n": sqlstore.CleanBatch,
 			"grace": sqlstore.CleanGrace.Milliseconds()}
 		var read int
-		err = s.pool.QueryRow(ctx, sql, args).Scan(&read, &deleted, &queue, &set, &name)
+		err = s.pool.QueryRow(ctx, sql, args).Scan(&read, &deleted, &last[0], &last[1], &last[2])
 		if err == nil && read < sqlstore.CleanBatch {
-			queue, set, name = nil, nil, nil
+			last = before
 		}
 		return deleted, err
 	}
-}
-
-func notNil(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
 }
 
 // A row that another transaction has locked is about to change, and is skipped.
