@@ -19,8 +19,8 @@ type DeadReason struct {
 }
 
 // DeadReasons yields the reasons of the dead letters that Dead yields, the newest first, in pages of at most 1000. The
-// parameter most limits how many it reads; 0 or less: all of them. It takes about a third of the time of Dead. It yields
-// an error once and stops.
+// parameter most limits how many it reads; 0 or less: all of them. It takes about a third of the time of Dead, and
+// yields an error once and stops.
 func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string, most int) iter.Seq2[[]DeadReason, error] {
 	return func(yield func([]DeadReason, error) bool) {
 		most := cmp.Or(max(most, 0), math.MaxInt)
