@@ -252,7 +252,7 @@ func (ch change) check() string {
 	return ""
 }
 
-// checkDeliveryLimit refuses attempts before which the broker would dead-letter the message by itself.
+// checkDeliveryLimit refuses more retries than the queue's delivery limit allows: the broker would dead-letter first.
 func (c *Console) checkDeliveryLimit(ctx context.Context, ch change, retries int) error {
 	if ch.Anyway {
 		return nil

@@ -126,7 +126,8 @@ const (
 	examineFor = 2 * time.Minute
 )
 
-// examination holds the findings of the doctor for every queue, the broker and the store.
+// examination holds the findings of the doctor for every queue, the broker and the store. It also has the progress of
+// the next examination.
 type examination struct {
 	At    time.Time       // it ended; zero: there was none
 	All   []doctor.Report // those with a finding or an error, the worst first

@@ -249,7 +249,7 @@ func (k *keeper) keep(messages []*deadletter.Message) (err error) {
 	return ops.Keep(k.file, k.c.opts.Encode, k.from, messages)
 }
 
-// end closes the file, and returns err.
+// end closes the file, if there is one, and returns err and the error of closing. A nil keeper has no file.
 func (k *keeper) end(err error) error {
 	if k == nil || k.file == nil {
 		return err

@@ -121,7 +121,7 @@ type laneChange struct {
 	Verb    string // in the audit, and in an address
 	Missing bool   // of a release or a drop: also give up messages that are not in the dead-letter queue
 
-	first counter.Position // of the message that blocks it; if that is another, nothing is done
+	first counter.Position // of the message that blocks the lane; if another blocks it by now, the change is refused
 }
 
 // laneView is the page that asks for the reason.

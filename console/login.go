@@ -259,7 +259,8 @@ func (g *guesses) tooMany(remote string) bool { return g.of(remote).Tokens() < 1
 // wrong notes a wrong token.
 func (g *guesses) wrong(remote string) { g.of(remote).Allow() }
 
-// of returns the limit of a client. If there are too many, it forgets those that may guess as often as a new one.
+// of returns the limit of a client. At mostGuessing clients it forgets those that may guess as often as a new one. If
+// none can be forgotten, new clients share one limit.
 func (g *guesses) of(remote string) *rate.Limiter {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -51,7 +51,7 @@ var assetVersion = func() string {
 	return hex.EncodeToString(sum.Sum(nil)[:6])
 }()
 
-// number is that of an integer, or of a pointer to one.
+// number returns the value of an integer of any type, or of the integer that a pointer points to.
 func number(n any) int64 { return reflect.Indirect(reflect.ValueOf(n)).Int() }
 
 // dict makes a map of names and values for a template within another.

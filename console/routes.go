@@ -87,7 +87,7 @@ func (c *Console) brieflyAsked(r *http.Request) (context.Context, context.Cancel
 
 // refusedError refuses a request of a visitor.
 type refusedError struct {
-	code int // of the page about it
+	code int // HTTP status of the page that says so
 	text string
 }
 

@@ -67,7 +67,8 @@ func handle(ctx context.Context, h Handler, d amqp.Delivery) (failed *handlerErr
 // abandonAfter is how long a handler has to return once its context is cancelled. What it does later is ignored.
 const abandonAfter = 2 * time.Second
 
-// watch abandons the handler of c if it does not return when its context ends, unless stop is called before.
+// watch abandons the handler of c if it still runs abandonAfter after its context ended. Call stop when the handler
+// returns.
 func (s *session) watch(ctx context.Context, c *call) (stop func() bool) {
 	return context.AfterFunc(c, func() { //nolint:contextcheck // c is a context, derived from live
 		time.AfterFunc(abandonAfter, func() {

@@ -64,7 +64,7 @@ func (g *gate) opened() <-chan struct{} {
 	return g.closed
 }
 
-// pass waits until the gate is open. It reports false if ctx ends or the time is over before that.
+// pass waits until the gate is open. It reports false if it is still shut when ctx ends or at the time until.
 func (g *gate) pass(ctx context.Context, until time.Time) bool {
 	if g.opened() == nil {
 		return true

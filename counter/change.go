@@ -450,15 +450,16 @@ type readPage struct {
 	err     error
 }
 
-// readPages yields the pages that pages yields, with their records, up to most of these. A caller that asks for a
-// second page probably needs all: from then on the next page is read while the caller works.
+// readPages yields the pages of a set with their records, at most most records in all. A caller that asks for a second
+// page probably needs all pages. From then on the next page is read while the caller works. It yields an error once
+// and stops.
 func (c *client) readPages(ctx context.Context, of Queue, set string, after Entry, size, most int,
 ) iter.Seq2[readPage, error] {
 	return func(yield func(readPage, error) bool) {
 		var reading panics.Group
 		pages, wanted := make(chan chan readPage, 3), make(chan struct{}, 2)
 		defer func() {
-			// It does not cancel ctx: a database client closes the connection of a call that is cancelled.
+			// A caller that stops does not cancel ctx: a database client closes the connection of a cancelled call.
 			close(wanted)
 			_ = reading.Wait()
 		}()

@@ -92,8 +92,8 @@ func TestCheckWithoutInfo(t *testing.T) {
 	}
 }
 
-// The fix gives a user every command of the scripts, and beyond those only the commands that Counter sends itself, and
-// ZCARD, which the clients in other languages send.
+// The fix gives a user every command of the scripts and the commands that Counter sends itself. It also gives ZCARD,
+// which the clients in other languages send.
 func TestNeededCommandsAreTheScripts(t *testing.T) {
 	used := map[string]bool{}
 	for _, name := range []string{"ping", "evalsha", "eval", "zrevrangebyscore", "zcount", "zcard"} {

@@ -42,8 +42,8 @@ type Summary struct {
 	Retrying int // messages that failed, or run again, and are not dead-lettered
 	// of Retrying, see IsForgotten: there is no consumer, or the message left the queue otherwise
 	Forgotten int
-	// of Retrying, the one that began first, without TTL; one that is forgotten, or waits in a delay queue, only if all
-	// are; nil: there is none
+	// Head is the message of Retrying that began first, without TTL. One that is forgotten or waits in a delay queue
+	// is Head only if all others do so too. If nil, Retrying is 0.
 	Head   *Record
 	Recent int // messages dead-lettered so recently that they may be on their way
 

@@ -13,7 +13,7 @@ import (
 // summarise reads the summary of one queue.
 func (a *Admin) summarise(ctx context.Context, of Queue, s *Summary, recent time.Duration) (err error) {
 	if err = a.summariseQueue(ctx, of, s); err == nil {
-		var counting panics.Group // a database counts 100,000 tombstones in 20 ms
+		var counting panics.Group // beside the rest, because a database needs 20 ms to count 100,000 tombstones
 		existing := 0
 		counting.Go(func() (err error) {
 			existing, err = a.store.Count(ctx, of, setDead, s.Time.UnixMilli())

@@ -191,7 +191,7 @@ func (w *laneWork) isReady() bool {
 	if w.state == nil {
 		return true
 	}
-	since := map[int64]time.Time{}
+	since := map[int64]time.Time{} // when each position was first known as replaced
 	for _, n := range w.plan.Replaced {
 		if since[n] = w.replaced[n]; since[n].IsZero() {
 			since[n] = time.Now()

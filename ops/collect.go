@@ -47,7 +47,7 @@ type Collector struct {
 	noAPI error // why there is none
 
 	lists lists
-	last  *question
+	last  *question // of Collect; a question about another queue replaces it
 }
 
 // Question asks for the status of a queue.

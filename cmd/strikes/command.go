@@ -227,8 +227,8 @@ func (p *plumbing) copy(w io.Writer, from pipe) {
 	}
 }
 
-// close waits for the copies, but not much longer than ctx: whoever reads them may read no more, and how the command
-// ended counts all the same. The command must have ended.
+// close waits for the copies, until shortly after ctx ends at most. The reader of the output may have stopped, and the
+// result of the command counts without it. The command must have ended.
 func (p *plumbing) close(ctx context.Context) {
 	close(p.ended)
 	for _, f := range p.ours {

@@ -179,7 +179,7 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 		"exit-when-idle", "allow-drop")
 }
 
-// retryModes are the modes by the values of --retry. Without one it is the consumer's default.
+// retryModes has the mode for each value of --retry. Without --retry the consumer chooses the mode.
 var retryModes = map[string]consumer.RetryMode{"requeue": consumer.RetryRequeue, "in-place": consumer.RetryInPlace}
 
 // settings returns the consumer that the flags describe.
@@ -208,7 +208,7 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 	case o.exitWhenIdle < 0:
 		return c, cli.Refused("exit-when-idle", o.exitWhenIdle, "0 or more")
 	}
-	c.MaxRetries = cmp.Or(c.MaxRetries, -1) // which a consumer takes for none
+	c.MaxRetries = cmp.Or(c.MaxRetries, -1) // to a consumer -1 means none, and 0 its default
 	c.HandlerTimeout = cmp.Or(c.HandlerTimeout, -1)
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, -1)
 	return c, c.Validate()

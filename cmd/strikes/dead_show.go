@@ -159,7 +159,7 @@ func (s *search) each(ctx context.Context, show func(*deadletter.Message) error)
 		case errors.As(err, &left) && s.found > 0:
 			return fmt.Sprintf("only the first %d of %d dead letters were read; others of this ID may follow",
 				left.Read, left.Of), nil
-		case refused && s.found == 0 && !s.message && s.kept.dead != nil: // not to have read it is no failure then
+		case refused && s.found == 0 && !s.message && s.kept.dead != nil: // the store's record is enough
 			return s.answer(show, cli.Plain(s.q.wayOut(err)))
 		case err != nil:
 			return "", s.q.fail(err)

@@ -161,7 +161,7 @@ func (d *demo) watch(ctx context.Context) error {
 	events := make(chan demoEvent, 100)
 	var members sync.WaitGroup
 	for number := range 2 {
-		members.Go(func() { // again when it ends
+		members.Go(func() { // starts the consumer again when it ends
 			who := fmt.Sprintf("consumer %d  ", number+1)
 			for range demoRestarts + 1 {
 				err := d.consume(running, env, who, events)

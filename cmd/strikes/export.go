@@ -133,7 +133,7 @@ func (c *exporter) close() {
 	c.from.Close()
 }
 
-// figures are at most exportKeep old.
+// figures returns the last figures, or new ones if those are older than exportKeep.
 func (c *exporter) figures() (ops.Overview, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -20,8 +20,8 @@ func terminateGroup(leader int) error { return syscall.Kill(-leader, syscall.SIG
 
 func killGroup(leader int) error { return syscall.Kill(-leader, syscall.SIGKILL) }
 
-// reapGroup collects the processes of a killed group that are children of this one by now: in a container it may be
-// process 1, the parent of all orphans. Else there are none.
+// reapGroup collects the processes of a killed group that have become children of this process. That happens in a
+// container, where this process may be process 1, the parent of all orphans.
 func reapGroup(leader int) {
 	for end := time.Now().Add(lastOutput); time.Now().Before(end); {
 		pid, err := syscall.Wait4(-leader, nil, syscall.WNOHANG, nil)

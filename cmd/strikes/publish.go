@@ -35,8 +35,8 @@ type publish struct {
 	timeout               time.Duration
 
 	publisher   *publisher.Publisher
-	key         string              // with the exchange; without one the queue
-	partitions  func() (int, error) // of the queue key; 0: it has none
+	key         string              // the routing key if there is an exchange, else the name of the queue
+	partitions  func() (int, error) // how many the queue has; 0: none
 	partitioned bool                // a message was published to them
 	report      *json.Encoder       // nil: none
 	bar         *term.Progress

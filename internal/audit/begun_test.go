@@ -60,7 +60,7 @@ func TestCrashesBeforeTheHandler(t *testing.T) {
 	}
 }
 
-// TestMayHaveOpened: only the last reply to START tells, and no reply tells nothing.
+// TestMayHaveOpened: the last isolated START decides. Without a reply it may have opened the attempt.
 func TestMayHaveOpened(t *testing.T) {
 	isolated := func(code string) Event { return Event{Step: StepStart, Isolated: true, Code: code} }
 	shared := Event{Step: StepStart, Code: ReplyRun}

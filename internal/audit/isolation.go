@@ -82,8 +82,9 @@ func (m *model) undecided(a *attempt) (spans []span) {
 
 func opensIsolated(e Event) bool { return e.Step == StepStart && e.Isolated }
 
-// mayHaveOpened reports whether the last START isolated opened the attempt, or got no reply that tells. If one that got
-// no reply arrives after it, it reserves the attempt at most: no crash is counted.
+// mayHaveOpened reports whether the last isolated START opened the attempt, or may have because its reply is missing.
+// An earlier START without a reply may arrive after the last one. It reserves the attempt at most, so no crash is
+// counted.
 func mayHaveOpened(steps []Event) bool {
 	for _, e := range slices.Backward(steps) {
 		if opensIsolated(e) {

@@ -149,7 +149,7 @@ func (m *model) process(n int) *process {
 	return in(m.processes, n, &process{number: n, sessions: map[int]*session{}})
 }
 
-// in returns the subject with a key, which is fresh if it was not known.
+// in returns the subject that known has for key. If there is none, it adds fresh and returns that.
 func in[K comparable, V any](known map[K]*V, key K, fresh *V) *V {
 	if known[key] == nil {
 		known[key] = fresh

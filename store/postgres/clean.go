@@ -11,7 +11,7 @@ import (
 // sweep returns a sweep of sqlstore.Clean. Each call deletes those of the next rows of a table that have expired. After
 // the last rows it begins again.
 func (s *Store) sweep(sql string) func(ctx context.Context) (deleted int, err error) {
-	before := [3][]byte{{}, {}, {}} // the first row: nil would be NULL
+	before := [3][]byte{{}, {}, {}} // less than every row; nil would be NULL
 	last := before
 	return func(ctx context.Context) (deleted int, err error) {
 		ctx, cancel := s.within(ctx)

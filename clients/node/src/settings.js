@@ -125,14 +125,16 @@ export function settingsOf(o, others = []) {
 }
 
 /**
- * A function of the user's whose promise nobody awaits. Node.js would end the process if that is rejected.
+ * Returns a function that calls f and logs the error if f returns a promise that is rejected. Nobody awaits that
+ * promise, so Node.js would end the process.
  * @template {(...args: any[]) => any} F
  * @param {F} f
  * @param {Pick<Settings, 'logger' | 'queue'>} settings
  * @returns {F}
  */
 export function unawaited(f, { logger, queue }) {
-  const failed = (/** @type {unknown} */ error) => logger.error('the promise of a callback failed', { queue, error })
+  const failed = (/** @type {unknown} */ error) =>
+    logger.error('a callback returned a promise that was rejected', { queue, error })
   return /** @type {F} */ ((...args) => {
     const result = f(...args)
     if (typeof result?.then === 'function') result.then(undefined, failed)
@@ -183,7 +185,7 @@ function validate(s) {
   )
 }
 
-/** @param {unknown} f whose result is needed immediately */
+/** Reports whether f is a function that is not async: its result is needed immediately. @param {unknown} f */
 function isPlain(f) {
   return typeof f === 'function' && !types.isAsyncFunction(f)
 }

@@ -83,7 +83,7 @@ type Batcher[D any] struct {
 	highest   uint64 // of the tags that were opened; they begin at 1
 	armed     bool
 
-	due     []settlement[D] // taken out of the list
+	due     []settlement[D] // taken out of unsettled
 	sending bool            // one goroutine at a time sends: a tag that a run has covered must not be settled again
 	again   bool            // the sender is to look once more
 	paused  bool

@@ -16,7 +16,7 @@ const (
 	every = time.Second
 	// timeout bounds a read, which takes two requests if the deal changes, and several to a database.
 	timeout = time.Second
-	// leaving bounds the last report: while it is lost, the partitions of this process wait for its lease to end.
+	// leaving bounds the last report. If that is lost, the partitions of this process wait until its lease ends.
 	leaving = 2 * time.Second
 	// alone is the time after its last read at which a process consumes all partitions, because the others may be gone.
 	alone = 30 * time.Second

@@ -67,8 +67,8 @@ func parseFlags(args []string) (config, error) {
 	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
 	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas; one that is named twice "+
 		"comes twice as often")
-	rig.List(f, &c.languages, "languages", "of the consumer processes, in turn: three, or one for each", inGo, "python",
-		"node", inHTTP)
+	rig.List(f, &c.languages, "languages", "of the consumer processes, in turn. There are three processes, or one for "+
+		"each language if you name more", inGo, "python", "node", inHTTP)
 	f.IntVar(&c.concurrency, "concurrency", 16, "handlers in parallel, in each")
 	f.IntVar(&c.prefetch, "prefetch", 0, "deliveries given to each; 0: the consumer's default")
 	f.BoolVar(&c.ordered, "ordered", false, "ordered consumers of a single-active-consumer queue, which is filled "+

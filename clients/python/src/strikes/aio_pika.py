@@ -236,7 +236,10 @@ async def _ask(reply: Any, seconds: float = OPEN_TIMEOUT) -> Any:
 
 
 async def _connect(url: str, seconds: float = OPEN_TIMEOUT) -> Any:
-    """Open a connection. If the handshake fails, close its socket: aiormq leaves it open, with no other reference."""
+    """Open a connection. If the handshake fails, close its socket, because aiormq leaves it open.
+
+    Only the frames of the traceback still refer to the socket.
+    """
     try:
         return await _ask(aiormq.connect(url), seconds)
     except Exception as failed:

@@ -132,9 +132,9 @@ def _by_name(call: Call) -> list[Any]:
 class Counter(_Base):
     """Counts on Redis for programs with threads. It is safe for concurrent use.
 
-    The client must not decode replies and must have a socket_timeout. prefix begins every key (`strikes:1` if not
-    set): two brokers that share a Redis need one each. ttl is how many seconds a record outlives its last write (7
-    days if not set).
+    The client must not decode replies, must have a socket_timeout and must not retry commands. From redis-py 6 on,
+    give it retry=Retry(NoBackoff(), 0). prefix begins every key (`strikes:1` if not set). Two brokers that share a
+    Redis need one each. ttl is how many seconds a record outlives its last write (7 days if not set).
     """
 
     def __init__(self, client: redis.Redis, *, prefix: str | None = None, ttl: float | None = None) -> None:

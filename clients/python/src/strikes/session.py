@@ -141,7 +141,7 @@ class Settings:
                 raise SettingError(name, value, "a function")
         for name, value in (("key", self.key), ("observer", self.observer), ("backoff", self.backoff)):
             if inspect.iscoroutinefunction(value):
-                raise SettingError(name, value, "a plain function, because nothing awaits a coroutine of it")
+                raise SettingError(name, value, "a function that is not async, because nothing awaits its coroutine")
         if not self.consumer_timeout >= 60:
             raise SettingError("consumer_timeout", self.consumer_timeout, "that of the broker, 60 at least")
         if self.handler_timeout is not None and not 0 < self.handler_timeout <= self.consumer_timeout / 2:

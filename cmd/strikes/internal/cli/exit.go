@@ -183,7 +183,7 @@ func argumentOf(cmd *cobra.Command, field string) string {
 	return ""
 }
 
-// words finds where a word of a field such as MaxRetries begins, whose flag is max-retries.
+// words finds the borders between the words of a field's name: the flag of MaxRetries is max-retries.
 var words = regexp.MustCompile(`([a-z])([A-Z])`)
 
 // inFlags has the command's words for settings that the library names in its texts.

@@ -19,7 +19,7 @@ import (
 // aliases are other names of flags.
 var aliases = map[string]pflag.NormalizedName{"dlq": "dead-letter-queue"}
 
-// wanted describes the values of a type of flag; func is that of an age.
+// wanted describes the values of a flag by its type. A flag that Age adds has the type func.
 var wanted = map[string]string{
 	"int": "a whole number", "float64": "a number", "bool": "true or false",
 	"duration": "a time like 500ms, 30s or 5m", "func": "a time like 30s, 12h or 7d",

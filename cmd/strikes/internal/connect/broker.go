@@ -38,7 +38,8 @@ type Broker struct {
 	management string // URL of the management API; empty: it is looked for at its usual address
 }
 
-// NewBroker reads a URL, which is called so in errors. The connections have the name.
+// NewBroker reads a URL. The broker lists the connections by name. An error names the source of the URL as called, for
+// example --amqp-url.
 func NewBroker(rawURL, name, called string) (*Broker, error) {
 	at, err := broker.ParseURL(rawURL)
 	if err != nil {

@@ -70,8 +70,7 @@ func NoDatabase(err error) bool {
 }
 
 // OpenStore opens a store and makes sure that it answers. If a reply is late or lost, it asks again for operatorWait:
-// the store may be well.
-// The URL is called so in errors.
+// the store may be well. An error names the source of the URL as called, for example --store-url.
 func OpenStore(ctx context.Context, rawURL, prefix, called string) (*counter.Counter, error) {
 	store, err := dialStore(rawURL, prefix, called)
 	if err != nil {

@@ -25,7 +25,8 @@ type reply struct {
 }
 
 // judge returns the handler's error for a reply that came now. A gateway says 502 if its server died in the request,
-// and 504 if that took too long. A message that is not counted waits for as long as the endpoint asks.
+// and 504 if that took too long. After an attempt that is not counted, or that may have crashed the endpoint, the
+// message waits for as long as the endpoint asks.
 func (r reply) judge(now time.Time) error {
 	err := errors.New(r.reason())
 	switch r.status {
