@@ -72,8 +72,11 @@ const abandonAfter = 2 * time.Second
 func (s *session) watch(ctx context.Context, c *call) (stop func() bool) {
 	return context.AfterFunc(c, func() { //nolint:contextcheck // c is a context, derived from live
 		time.AfterFunc(abandonAfter, func() {
+			s.isolation.abandoned.Add(1) // before the handler can subtract it
 			if c.over.CompareAndSwap(false, true) {
 				s.abandon(ctx, c)
+			} else {
+				s.isolation.abandoned.Add(-1)
 			}
 		})
 	})
@@ -82,7 +85,6 @@ func (s *session) watch(ctx context.Context, c *call) (stop func() bool) {
 // abandon goes on with the delivery of a handler that did not return when its context ended. The handler counts as
 // running until it returns.
 func (s *session) abandon(ctx context.Context, c *call) {
-	s.isolation.abandoned.Add(1)
 	err := fmt.Errorf("%w: %w", context.Cause(c), errAbandoned) //nolint:contextcheck // c is a context, derived from live
 	text := err.Error()
 	failed := &handlerError{err: err, message: text, text: text}

@@ -81,9 +81,10 @@ func (c *program) Run(ctx context.Context, env []string, body []byte) error {
 		return err
 	}
 	err = cmd.Wait()
+	cause := context.Cause(ctx) // before the output is waited for
 	c.end(cmd.Process.Pid)
 	pipes.close(ctx)
-	return outcome(cmd.ProcessState, err, context.Cause(ctx), last.String())
+	return outcome(cmd.ProcessState, err, cause, last.String())
 }
 
 // start starts cmd with its streams connected.

@@ -148,7 +148,7 @@ func (s stuck) Write(p []byte) (int, error) {
 // TestCommandWithStuckOutput: how a command ended counts, although nobody reads what it printed.
 func TestCommandWithStuckOutput(t *testing.T) {
 	for script, want := range map[string]string{
-		"echo no >&2; echo hello": "", "echo no >&2; echo hello; exit 3": "deadline exceeded: exit status 3: no"} {
+		"echo no >&2; echo hello": "", "echo no >&2; echo hello; exit 3": "exit status 3: no"} {
 		reads := make(stuck)
 		defer close(reads)
 		c, _, _ := shellCommand(t, script)
@@ -159,7 +159,7 @@ func TestCommandWithStuckOutput(t *testing.T) {
 		go func() { done <- c.Run(ctx, os.Environ(), nil) }()
 		select {
 		case err := <-done:
-			if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", script, err, want)
 			}
 		case <-time.After(time.Minute):

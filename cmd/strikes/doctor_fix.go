@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
@@ -100,10 +101,17 @@ func whyLeft(x doctor.Fix) string {
 		return strings.Join(x.Refused, "; ")
 	case x.Choice != nil:
 		return fmt.Sprintf("the type of the exchange %q is not known: see which the program that declares it asks for, and "+
-			"give it with --exchange-type %s",
-			x.Choice.Exchange, strings.Join(x.Choice.Kinds, "|"))
+			"give it with --exchange-type %s%s", x.Choice.Exchange, strings.Join(x.Choice.Kinds, "|"), notDirect(x.Choice.Kinds))
 	}
 	return cli.InFlags(x.Finding.Fix)
+}
+
+// notDirect says why direct is not among the types to choose from.
+func notDirect(kinds []string) string {
+	if slices.Contains(kinds, "direct") {
+		return ""
+	}
+	return "; direct needs a dead-letter routing key, and the queue has none"
 }
 
 // carryOut takes the steps that were shown for a queue. It prints each one when it is done, and writes it to the

@@ -148,7 +148,8 @@ trouble in status --json without QUEUE, the worst first:
   blocked      a message has blocked for over a minute, or cannot be decoded
   unaccounted  dead letters are missing
   unsafe       the doctor finds another error
-  stopped      messages wait: the queue is paused, or has no consumer
+  stopped      messages wait: the queue is paused, has no consumer, or no message
+               succeeds
   lanes        lanes are blocked
   retrying     messages failed, and get more attempts
   dead         it has dead letters

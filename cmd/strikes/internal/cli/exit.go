@@ -134,11 +134,24 @@ func Complaint(cmd *cobra.Command, err error) string {
 		return interruption(err)
 	case errors.As(err, &refused):
 		// its wrapper says no more
-		return Plain(refused) + "\nfor more, run: strikes doctor " + shell.Operands(refused.Queue)
+		var codes []string
+		for _, f := range refused.Findings {
+			codes = append(codes, f.Code)
+		}
+		return Plain(refused) + "\n" + forMore(refused.Queue, codes...)
 	case errors.As(err, &field) && argumentOf(cmd, field.Field) != "":
 		return InFlags(field.Of(argumentOf(cmd, field.Field)))
 	}
 	return Plain(err)
+}
+
+// forMore names the command that examines a queue as its consumer did, which found these codes.
+func forMore(queue string, codes ...string) string {
+	command := "strikes doctor "
+	if slices.Contains(codes, "not-single-active") { // only an ordered consumer needs it
+		command += "--ordered "
+	}
+	return "for more, run: " + command + shell.Operands(queue)
 }
 
 // libraries are the packages that begin their errors with their names.

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-
-	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // NewLogger logs the events beside the messages.
@@ -57,7 +55,7 @@ func (l *log) Handle(ctx context.Context, r slog.Record) error {
 		short := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 		short.AddAttrs(slog.String("queue", attrs["queue"]))
 		err := l.Handler.Handle(ctx, short)
-		fmt.Fprintf(l.to, "for more, run: strikes doctor %s\n", shell.Operands(attrs["queue"]))
+		fmt.Fprintln(l.to, forMore(attrs["queue"], attrs["code"]))
 		return err
 	}
 	return l.Handler.Handle(ctx, r)
