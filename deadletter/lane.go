@@ -289,6 +289,7 @@ func (q *Queue) dropLane(ctx context.Context, l Lane, whole bool) (LaneResult, e
 	if err != nil {
 		return LaneResult{}, err
 	}
+	defer r.finish(ctx) // also if the lane was released after its dead letters were taken
 	w := work[0]
 	w.whole = whole
 	for begun := false; ; begun = true {

@@ -61,3 +61,35 @@ func TestTwoDropOne(t *testing.T) {
 		return depthOf(dialer(t), queue+".dlq") == 1
 	})
 }
+
+// releasedMeanwhile is a store in which a lane is released after the first look at it.
+type releasedMeanwhile struct {
+	deadletter.Lanes
+	looks int
+}
+
+func (s *releasedMeanwhile) Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error) {
+	if s.looks++; s.looks > 1 {
+		return nil, counter.ErrNotBlocked
+	}
+	return s.Lanes.Lane(ctx, vhost, queue, lane)
+}
+
+// TestDropOfALaneReleasedMeanwhile: the dead letters that were taken return, and the next operator finds the
+// dead-letter queue free.
+func TestDropOfALaneReleasedMeanwhile(t *testing.T) {
+	t.Parallel()
+	l := newLaneQueue(t, "0")
+	publishBodies(t, l.name, 0, 2, func(int) string { return "x lane" })
+	l.consume(t, nil)
+	l.awaitDead(t, 2)
+	q, lane := l.open(t, "lane")
+	late := lane
+	late.Store = &releasedMeanwhile{Lanes: lane.Store}
+	if done, err := q.DropFirst(t.Context(), late); !errors.Is(err, counter.ErrNotBlocked) || done.Dropped != 0 {
+		t.Errorf("released meanwhile: %+v, %v", done, err)
+	}
+	if done, err := q.DropLane(t.Context(), lane); err != nil || done.Dropped != 2 {
+		t.Errorf("the next operator: %+v, %v", done, err)
+	}
+}
