@@ -3,14 +3,12 @@ package counter
 import (
 	"cmp"
 	"context"
-	"iter"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
-	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
@@ -28,14 +26,6 @@ func (c *client) count(ctx context.Context, of Queue, set string, from int64) (i
 		return 0, c.refuse
 	}
 	return c.store.Count(ctx, of, set, from)
-}
-
-// page is Page of the store.
-func (c *client) page(ctx context.Context, of Queue, set string, after Entry, n int) ([]Entry, error) {
-	if c.refuse != nil {
-		return nil, c.refuse
-	}
-	return c.store.Page(ctx, of, set, after, n)
 }
 
 // text loads one document.
@@ -421,113 +411,4 @@ func (c *client) forget(ctx context.Context, of Queue, members []string) (n int,
 		return change, nil
 	})
 	return n, err
-}
-
-// longPage is how many members a page has at most, unless the first one has more.
-const longPage = 1000
-
-// pages yields the members of a set after a place, in its order. Each page is twice as long as the one before, up to
-// longPage. It yields an error once and stops.
-func (c *client) pages(ctx context.Context, of Queue, set string, after Entry, size int) iter.Seq2[[]Entry, error] {
-	return func(yield func([]Entry, error) bool) {
-		for more := true; more; size = max(size, min(2*size, longPage)) {
-			found, err := c.page(ctx, of, set, after, size)
-			more = err == nil && len(found) == size
-			if (err != nil || len(found) > 0) && !yield(found, err) {
-				return
-			}
-			if more {
-				after = found[size-1]
-			}
-		}
-	}
-}
-
-// readPage is a page of a set, with the Data of the record of each entry.
-type readPage struct {
-	entries []Entry
-	texts   []string
-	err     error
-}
-
-// readPages yields the pages of a set with their records, at most most records in all. A caller that asks for a second
-// page probably needs all pages. From then on the next page is read while the caller works. It yields an error once
-// and stops.
-func (c *client) readPages(ctx context.Context, of Queue, set string, after Entry, size, most int,
-) iter.Seq2[readPage, error] {
-	return func(yield func(readPage, error) bool) {
-		var reading panics.Group
-		pages, wanted := make(chan chan readPage, 3), make(chan struct{}, 2)
-		defer func() {
-			// A caller that stops does not cancel ctx: a database client closes the connection of a cancelled call.
-			close(wanted)
-			_ = reading.Wait()
-		}()
-		reading.Go(func() error {
-			defer close(pages)
-			left := most
-			for found, err := range c.pages(ctx, of, set, after, size) {
-				p := readPage{entries: found[:min(left, len(found))], err: err}
-				left -= len(p.entries)
-				next := make(chan readPage, 1)
-				pages <- next
-				reading.Go(func() error {
-					defer close(next)
-					if p.err == nil {
-						p.texts, p.err = c.store.Read(ctx, of, set, p.entries)
-					}
-					next <- p
-					return nil
-				})
-				if left == 0 {
-					return nil
-				}
-				if _, more := <-wanted; !more {
-					return nil
-				}
-			}
-			return nil
-		})
-		ahead := 2
-		for next := range pages {
-			p, ok := <-next
-			if !ok { // its reading panics, and so does Wait
-				return
-			}
-			if !yield(p, p.err) || p.err != nil {
-				return
-			}
-			for range ahead {
-				select {
-				case wanted <- struct{}{}:
-				default: // there are no more pages
-				}
-			}
-			ahead = 1
-		}
-	}
-}
-
-// namesOf are the names of members, after a prefix.
-func namesOf(prefix string, found []Entry) []string {
-	names := make([]string, len(found))
-	for i, e := range found {
-		names[i] = prefix + e.Name
-	}
-	return names
-}
-
-// namesIn returns the names in a set that match, in its order.
-func (c *client) namesIn(ctx context.Context, of Queue, set string, match func(string) bool) (out []string, err error) {
-	for found, err := range c.pages(ctx, of, set, Entry{}, scanned) {
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range found {
-			if match(e.Name) && !slices.Contains(out, e.Name) {
-				out = append(out, e.Name)
-			}
-		}
-	}
-	return out, nil
 }

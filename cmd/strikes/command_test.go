@@ -145,7 +145,7 @@ func (s stuck) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestCommandWithStuckOutput: how a command ended counts, although nobody reads what it printed.
+// TestCommandWithStuckOutput: how a command ended counts, although its output is not read.
 func TestCommandWithStuckOutput(t *testing.T) {
 	for script, want := range map[string]string{
 		"echo no >&2; echo hello": "", "echo no >&2; echo hello; exit 3": "exit status 3: no"} {

@@ -116,7 +116,8 @@ type exporter struct {
 
 	mu   sync.Mutex // one scrape at a time asks
 	last ops.Overview
-	at   time.Time // of last
+	err  error
+	at   time.Time // when these were complete
 }
 
 // handler serves the metrics.
@@ -133,20 +134,19 @@ func (c *exporter) close() {
 	c.from.Close()
 }
 
-// figures returns the last figures, or new ones if those are older than exportKeep.
+// figures returns the last figures, or new ones if those are older than exportKeep. Scrapes that waited for a slow
+// answer share it, also an error.
 func (c *exporter) figures() (ops.Overview, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.at) < exportKeep {
-		return c.last, nil
+		return c.last, c.err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	all, err := c.from.All(ctx)
-	if err == nil {
-		c.last, c.at = all, time.Now()
-	}
-	return all, err
+	c.last, c.err = c.from.All(ctx)
+	c.at = time.Now()
+	return c.last, c.err
 }
 
 var (

@@ -120,3 +120,27 @@ func TestHostileNames(t *testing.T) {
 		t.Error(body)
 	}
 }
+
+// refusing is a source that fails.
+type refusing struct{ asked int }
+
+func (r *refusing) All(context.Context) (ops.Overview, error) {
+	r.asked++
+	return ops.Overview{}, context.DeadlineExceeded
+}
+
+func (*refusing) Close() {}
+
+// TestScrapesShareAnError: scrapes that waited while broker and store hung do not ask one after the other.
+func TestScrapesShareAnError(t *testing.T) {
+	source := &refusing{}
+	metrics := &exporter{from: source}
+	for range 3 {
+		if _, err := metrics.figures(); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+	}
+	if source.asked != 1 {
+		t.Errorf("asked %d times, want once", source.asked)
+	}
+}

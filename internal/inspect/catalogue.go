@@ -27,6 +27,7 @@ const (
 	CodeStoreDenied          = "store-denied"
 	CodeNoDatabase           = "store-database-missing"
 	CodeNotStore             = "store-other-protocol"
+	CodeNotSingleActive      = "not-single-active"
 )
 
 // text is the text of a finding: the fact, its impact, and the fix. The rules fill in the {names}.
@@ -343,7 +344,7 @@ var catalogue = map[string]text{
 		"the broker holds returned messages and delivers others first",
 		"{unset}; the consumer waits between attempts",
 	},
-	"not-single-active": {
+	CodeNotSingleActive: {
 		Error, "x-single-active-consumer is not set",
 		"several consumers get messages at the same time, so one overtakes another that is being retried",
 		"declare the queue with x-single-active-consumer=true; a policy cannot set it",

@@ -109,7 +109,7 @@ func orderRule(f Facts, need Need, report func(Finding)) {
 		return
 	}
 	if !f.SingleActive() {
-		report(Say("not-single-active", nil))
+		report(Say(CodeNotSingleActive, nil))
 	}
 	if n, _ := f.Args[broker.ArgMaxPriority].(int64); n > 0 {
 		report(Say("priorities", Vars{"n": n}))

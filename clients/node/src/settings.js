@@ -125,8 +125,8 @@ export function settingsOf(o, others = []) {
 }
 
 /**
- * Returns a function that calls f and logs the error if f returns a promise that is rejected. Nobody awaits that
- * promise, so Node.js would end the process.
+ * Returns a function that calls f and logs the error if f returns a promise that is rejected. No code awaits
+ * that promise, so Node.js would end the process.
  * @template {(...args: any[]) => any} F
  * @param {F} f
  * @param {Pick<Settings, 'logger' | 'queue'>} settings

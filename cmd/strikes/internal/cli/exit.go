@@ -148,7 +148,7 @@ func Complaint(cmd *cobra.Command, err error) string {
 // forMore names the command that examines a queue as its consumer did, which found these codes.
 func forMore(queue string, codes ...string) string {
 	command := "strikes doctor "
-	if slices.Contains(codes, "not-single-active") { // only an ordered consumer needs it
+	if slices.Contains(codes, inspect.CodeNotSingleActive) { // only an ordered consumer needs it
 		command += "--ordered "
 	}
 	return "for more, run: " + command + shell.Operands(queue)

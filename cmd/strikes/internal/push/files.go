@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -13,9 +14,12 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
+// maxFile is the largest file of a token or of authorities, in bytes.
+const maxFile = 1 << 20
+
 // token reads the token. Its file is read for every attempt, because a token expires and its file is replaced.
 func (o Options) token() (string, error) {
-	raw, err := os.ReadFile(o.TokenFile)
+	raw, err := read(o.TokenFile)
 	if err != nil {
 		return "", refusedFile("--http-token-file", err)
 	}
@@ -25,6 +29,15 @@ func (o Options) token() (string, error) {
 			Value: "another content"}
 	}
 	return token, nil
+}
+
+func read(path string) ([]byte, error) {
+	f, err := os.Open(path) //nolint:gosec // the user names it
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxFile))
 }
 
 // refusedFile is an error of os, which quotes the path.
@@ -41,7 +54,7 @@ func (o Options) tlsConfig(scheme string) (*tls.Config, error) {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if o.CA != "" {
-		pem, err := os.ReadFile(o.CA)
+		pem, err := read(o.CA)
 		if err != nil {
 			return nil, refusedFile("--http-ca", err)
 		}

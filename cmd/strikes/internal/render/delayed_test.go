@@ -36,7 +36,7 @@ func TestDelay(t *testing.T) {
 			1); err != nil {
 			t.Fatal(err)
 		}
-		end := "and 1 more\nconsumers and ready messages as of up to 10 s ago; strikes status QUEUE reads them now\n"
+		end := "and 1 more\nconsumers and ready messages are up to 10 s old; strikes status QUEUE reads them now\n"
 		for _, row := range tc.want {
 			end += row.Text + "\n"
 		}

@@ -42,7 +42,7 @@ func Overview(w io.Writer, o ops.Overview, most int) error {
 		after.add(term.Quiet, "and %d more", more)
 	}
 	if o.Broker == nil && len(shown) > 0 {
-		after.add(term.Quiet, "consumers and ready messages as of up to 10 s ago; strikes status QUEUE reads them now")
+		after.add(term.Quiet, "consumers and ready messages are up to 10 s old; strikes status QUEUE reads them now")
 	}
 	for _, f := range o.Alarms {
 		after.add(term.Alarm, "%s: %s; %s", f.Code, printable.Line(f.Seen, 200), f.Impact)
