@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,23 +36,23 @@ func (c *Counter) Deal(ctx context.Context, vhost, queue string, r DealRead) (mi
 	if err := checkOwner(queue, r.Token); err != nil {
 		return nil, err
 	}
+	var refused error
 	err = c.insist(ctx, Queue{vhost, queue}, []string{docDeal}, func(now time.Time, docs []Doc) (Change, error) {
 		doc := docs[0]
 		d, now := readDeal(doc.Data), now.Truncate(time.Millisecond)
-		had := d.Partitions
 		var changed, ok bool
-		switch mine, changed, ok = d.Deal(r, now); {
-		case doc.Err != nil:
+		if mine, changed, ok = d.Deal(r, now); ok {
+			refused = nil
+		} else {
+			refused = fmt.Errorf("%w: %d, not %d", ErrPartitions, d.Partitions, r.Partitions)
+		}
+		if doc.Err != nil || !changed {
 			return Change{}, doc.Err
-		case !ok:
-			return Change{}, fmt.Errorf("%w: %d, not %d", ErrPartitions, had, r.Partitions)
-		case !changed:
-			return Change{}, nil
 		}
 		doc.Data, doc.Expires = writeDeal(d), now.Add(dealTTL)
 		return Change{Docs: []Doc{doc}}, nil
 	})
-	if err != nil {
+	if err = cmp.Or(err, refused); err != nil {
 		return nil, failed(dealing, queue, err)
 	}
 	return mine, nil

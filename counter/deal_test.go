@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestDeal(t *testing.T) {
@@ -45,6 +47,23 @@ func TestDeal(t *testing.T) {
 			t.Errorf("%s: after the other left: %v", s.name, got)
 		}
 	}
+}
+
+// TestDealAfterKills: processes that were killed do not keep those of another number of partitions off for ever.
+func TestDealAfterKills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewMemory(nil)
+		_, err := c.Deal(t.Context(), "/", "orders", DealRead{Token: "killed", Partitions: 4})
+		needOf(t, "Memory", err)
+		var mine []int
+		for range 7 {
+			time.Sleep(time.Second)
+			mine, err = c.Deal(t.Context(), "/", "orders", DealRead{Token: "next", Partitions: 8})
+		}
+		if len(mine) != 8 || err != nil {
+			t.Errorf("7 s after the other process was killed: %v, %v", mine, err)
+		}
+	})
 }
 
 // TestDealAtTheSameTime: each of many processes that read at the same time is dealt in.

@@ -46,7 +46,8 @@ type DealRead struct {
 // Deal notes a read, and returns the partitions that the reader shall consume and whether the deal is to be saved.
 // Processes that have not read for DealLease lose their partitions. Partitions without a process go to the one with the
 // fewest. Then single partitions move from the process with the most to the one with the fewest, until their numbers
-// differ by one at most. ok is false if live processes share another number of partitions; then the deal stays.
+// differ by one at most. ok is false if live processes share another number of partitions. Their deal then stays, and
+// the read is noted.
 func (d *Deal) Deal(r DealRead, now time.Time) (mine []int, changed, ok bool) {
 	changed = d.setBack(now)
 	if !d.Read.IsZero() && now.Sub(d.Read) > dealSilence {
@@ -63,6 +64,9 @@ func (d *Deal) Deal(r DealRead, now time.Time) (mine []int, changed, ok bool) {
 			return nil, changed, true
 		}
 		if slices.ContainsFunc(d.Members, func(m Member) bool { return m.Token != r.Token }) {
+			if now.Sub(d.Read) >= dealRenewal { // else the store seems to have been away, and no process expires
+				d.Read, changed = now, true
+			}
 			return nil, changed, false
 		}
 		*d, changed = Deal{Partitions: r.Partitions, Read: now}, true

@@ -206,6 +206,21 @@ func TestDealRefusesAnotherNumber(t *testing.T) {
 	f.whole("after all have left")
 }
 
+// TestDealOfAFleetThatWasKilled: processes that were killed keep those of another number off for their lease alone,
+// whenever these begin.
+func TestDealOfAFleetThatWasKilled(t *testing.T) {
+	for _, later := range []time.Duration{0, time.Minute} {
+		f := newFleet(t, 8)
+		f.seconds(2, "a", "b")
+		f.now, f.n = f.now.Add(later), 4
+		for range 7 {
+			f.now = f.now.Add(time.Second)
+			f.has["c"], _ = f.ask(DealRead{Token: "c", Consumes: f.has["c"]})
+		}
+		f.whole(fmt.Sprintf("%v after the others were killed", later))
+	}
+}
+
 // TestDealIsSavedSeldom: a read within the renewal that changes nothing is not saved.
 func TestDealIsSavedSeldom(t *testing.T) {
 	f := newFleet(t, 8)
