@@ -39,11 +39,12 @@ type cached[T any] struct {
 
 	patience patience
 
-	mu       sync.Mutex
-	newest   answer[T]
-	outdated bool          // it was true before a change
-	asking   chan struct{} // closes when the answer is there; nil: no question is under way
-	used     time.Time
+	mu      sync.Mutex
+	newest  answer[T]
+	changes int           // until now
+	seen    int           // of those, the ones before the question of the newest answer
+	asking  chan struct{} // closes when the answer is there; nil: no question is under way
+	used    time.Time
 }
 
 // newCached returns one that asks in the background of a Console.
@@ -54,29 +55,34 @@ func newCached[T any](c *Console, ask func(context.Context) (T, error)) *cached[
 	return &cached[T]{base: c.base, ask: guarded, wait: &c.running, patience: c.patience, used: time.Now()}
 }
 
-// get returns an answer that is not older than age, or the newest one when ctx is done.
+// get returns an answer that is not older than age, or the newest one when ctx is done. A question that was under way
+// during a change is asked again.
 func (c *cached[T]) get(ctx context.Context, age time.Duration) answer[T] {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.used = time.Now()
-	if c.newest.Err == nil && c.newest.Known && !c.outdated && time.Since(c.newest.At) <= age {
-		defer c.mu.Unlock()
+	if c.newest.Err == nil && c.newest.Known && !c.outdated() && time.Since(c.newest.At) <= age {
 		return c.newest
 	}
-	if c.asking == nil {
-		done := make(chan struct{})
-		c.asking = done
-		c.wait.Go(func() { c.refresh(done) })
+	for again := true; again; again = c.newest.Err == nil && c.outdated() && ctx.Err() == nil {
+		if c.asking == nil {
+			done := make(chan struct{})
+			c.asking = done
+			c.wait.Go(func() { c.refresh(done) })
+		}
+		asking := c.asking
+		c.mu.Unlock()
+		select {
+		case <-asking:
+		case <-ctx.Done():
+		}
+		c.mu.Lock()
 	}
-	asking := c.asking
-	c.mu.Unlock()
-	select {
-	case <-asking:
-	case <-ctx.Done():
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	return c.newest
 }
+
+// outdated reports whether a change was made after the newest answer was asked for. The caller has locked c.mu.
+func (c *cached[T]) outdated() bool { return c.seen < c.changes }
 
 // have returns the newest answer without a wait.
 func (c *cached[T]) have() answer[T] {
@@ -99,7 +105,7 @@ func (c *cached[T]) paint(ctx context.Context, age time.Duration) answer[T] {
 	wait := c.patience.paint
 	switch have := c.newest; {
 	case !have.Known || have.Err != nil:
-	case c.outdated:
+	case c.outdated():
 		wait = c.patience.answer
 	case time.Since(have.At) <= paintAge:
 		wait = 0
@@ -127,12 +133,15 @@ func asking[T any](r *http.Request, a answer[T]) bool { return !isLive(r) && !a.
 func (c *cached[T]) refresh(done chan struct{}) {
 	ctx, cancel := context.WithTimeout(c.base, c.patience.asked)
 	defer cancel()
+	c.mu.Lock()
+	before := c.changes
+	c.mu.Unlock()
 	value, err := c.ask(ctx)
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err == nil {
-		c.newest, c.outdated = answer[T]{Value: value, Known: true, At: now}, false
+		c.newest, c.seen = answer[T]{Value: value, Known: true, At: now}, before
 	} else {
 		if c.newest.Err == nil {
 			c.newest.Since = now
@@ -147,7 +156,7 @@ func (c *cached[T]) refresh(done chan struct{}) {
 func (c *cached[T]) stale() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.outdated = true
+	c.changes++
 }
 
 // idle returns how long ago the last get was.

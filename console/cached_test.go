@@ -1,0 +1,37 @@
+package console
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestAChangeDuringAQuestion: the page after a change shows it, also if the question was under way when it was made.
+func TestAChangeDuringAQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		paused := false
+		ask := func(context.Context) (bool, error) {
+			mu.Lock()
+			was := paused
+			mu.Unlock()
+			time.Sleep(100 * time.Millisecond)
+			return was, nil
+		}
+		asked := newCached(&Console{base: t.Context(), patience: usualPatience}, ask)
+		asked.get(t.Context(), 0)
+		time.Sleep(liveEvery)
+		asked.begin(0) // by an open page
+		time.Sleep(50 * time.Millisecond)
+		mu.Lock()
+		paused = true
+		mu.Unlock()
+		asked.stale()
+		if a := asked.paint(t.Context(), liveEvery); !a.Value {
+			t.Error("the page after the change shows the time before it")
+		}
+		asked.wait.Wait()
+	})
+}
