@@ -91,16 +91,15 @@ func (*Pause) Question(int) string { return "" }
 // Do pauses or resumes the queue, and waits as long as it was asked to until the consumers of a paused one stop.
 func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
 	if p.Breaker != nil {
-		err := q.Store.ResumeBreaker(ctx, q.VHost, q.Name, p.count)
-		if err != nil && !errors.Is(err, counter.ErrBreakerClosed) {
-			return err
-		}
-		p.Before = p.Note == counter.Note{} // there is no pause to end
 		subject := ""
 		if p.count > 0 {
 			subject = "--count " + p.count.String()
 		}
-		if err := q.audited(ctx, VerbResume, subject, p.why, 0, nil); err != nil {
+		p.Before = p.Note == counter.Note{} // there is no pause to end
+		err := q.Store.ResumeBreaker(ctx, q.VHost, q.Name, p.count)
+		if errors.Is(err, counter.ErrBreakerClosed) { // meanwhile
+			p.Breaker = nil
+		} else if err = q.audited(ctx, VerbResume, subject, p.why, 0, err); err != nil {
 			return err
 		}
 	}
@@ -132,9 +131,9 @@ func (p *Pause) Running() []Consumer {
 
 // Text says whether the queue is paused, by whom and why, and how many consumers have stopped.
 func (p *Pause) Text() string {
-	queue, note := printable.Name(p.Queue), p.Note.Text()
+	queue, note, closed := printable.Name(p.Queue), p.Note.Text(), ""
 	if !p.Paused && p.Breaker == nil && p.count > 0 {
-		note += "; its breaker is closed" + p.needless()
+		closed = "; its breaker is closed" + p.needless()
 	}
 	switch {
 	case p.Breaker != nil && p.Note == counter.Note{}:
@@ -144,11 +143,11 @@ func (p *Pause) Text() string {
 		ended.Breaker, ended.count = nil, 0
 		return ended.Text() + "; " + p.closed()
 	case !p.Paused && p.Before:
-		return queue + ": is resumed already"
+		return queue + ": is resumed already" + closed
 	case !p.Paused && p.Done:
-		return queue + ": resumed; it was paused" + note
+		return queue + ": resumed; it was paused" + note + closed
 	case !p.Paused:
-		return queue + ": would be resumed; it is paused" + note
+		return queue + ": would be resumed; it is paused" + note + closed
 	case p.Before:
 		return queue + ": is paused already," + note + p.stopped()
 	case p.Done:
