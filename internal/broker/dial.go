@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -133,10 +134,18 @@ func Permanent(err, before error) bool {
 // refusal. Connect and Dial have already excluded a socket that was cut.
 func Refused(err, before error) bool {
 	var refusal, earlier *amqp.Error
-	if !errors.As(err, &refusal) || refusal.Code != amqp.AccessRefused && refusal.Code != amqp.NotAllowed {
+	if !errors.As(err, &refusal) || refusal.Code != amqp.AccessRefused && refusal.Code != amqp.NotAllowed ||
+		Crowded(refusal) {
 		return false
 	}
 	return refusal.Server || errors.As(before, &earlier) && *earlier == *refusal
+}
+
+// Crowded reports whether the broker refused a connection because the node, the virtual host or the user has as many as
+// it may have. That passes: the broker counts a lost connection until it misses its heartbeats. The reason has this
+// form on 3.10.8, 4.0.5 and 4.3.6.
+func Crowded(reply *amqp.Error) bool {
+	return reply.Code == amqp.NotAllowed && strings.Contains(reply.Reason, "connection limit (")
 }
 
 // silentRefusal is how long a handshake lasts at least that RabbitMQ refuses without a word: it waits 3 s before it

@@ -124,7 +124,7 @@ func untrusted(err error) bool { return errors.As(err, new(*tls.CertificateVerif
 func denied(err error) bool {
 	var answer *amqp.Error
 	return errors.Is(err, amqp.ErrSASL) || errors.Is(err, amqp.ErrCredentials) ||
-		errors.As(err, &answer) && answer.Server && cli.ReplyCode(answer.Code) == cli.ExitDenied
+		errors.As(err, &answer) && answer.Server && cli.ReplyCode(answer.Code) == cli.ExitDenied && !broker.Crowded(answer)
 }
 
 // After returns a dial that hands out conn first, so that a connection which was opened to see whether it can be is
