@@ -28,8 +28,8 @@ func TestResumeOfABreakerThatHasClosed(t *testing.T) {
 	}
 	ask(counter.Ask{Progress: counter.Progress{Breaker: 8, Began: now, Ended: now}})
 	err = plan.Do(t.Context(), q)
-	const want = "orders: is resumed already; its breaker is closed, so every failure is counted already: --count is for " +
-		"a breaker that is open"
+	const want = "orders: is resumed already; its breaker is closed, so every failure is counted already: --count is " +
+		"for a breaker that is open"
 	if plan.Text() != want || err != nil {
 		t.Errorf("%q, %v", plan.Text(), err)
 	}

@@ -2,7 +2,6 @@
 package delay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -136,8 +135,12 @@ func (c *Publisher) publish(ctx context.Context, ch *copyChannel, delayQueue, qu
 		}
 		ch = opened
 	}
-	if err := ctx.Err(); err != nil || c.blocked.Load() {
-		return ch, cmp.Or(err, errBlocked)
+	switch err := ctx.Err(); {
+	case err != nil: // nobody waits for the channel
+		ch.discard()
+		return nil, err
+	case c.blocked.Load():
+		return ch, errBlocked
 	}
 	confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, delayQueue, queue, true, false, copied)
 	acked := false

@@ -2,12 +2,49 @@ package delay
 
 import (
 	"errors"
+	"net"
+	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/consumer/internal/bound"
+	"github.com/strikesmq/strikes/internal/proxy"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
+
+func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
+
+// TestLateChannelIsClosed: a channel for a copy that was given up meanwhile does not stay open. In an alarm the broker
+// opens channels only afterwards.
+func TestLateChannelIsClosed(t *testing.T) {
+	servertest.Long(t)
+	at, err := amqp.ParseURI(servertest.BrokerURL(t))
+	servertest.Need(t, err)
+	way, err := proxy.New(t.Context(), net.JoinHostPort(at.Host, strconv.Itoa(at.Port)))
+	servertest.Need(t, err)
+	defer way.Close()
+	conn, err := amqp.DialConfig(at.String(), amqp.Config{ChannelMax: 1,
+		Dial: func(string, string) (net.Conn, error) { return net.Dial("tcp", way.Addr()) }})
+	servertest.Need(t, err)
+	defer conn.Close()
+	c := NewPublisher(conn)
+	defer c.Close()
+	way.Delay(4 * time.Second) // either way
+	if err := c.Send(t.Context(), "amq.fanout", "q", amqp.Publishing{}); !errors.Is(err, bound.ErrNoReply) {
+		t.Error("while the broker is slow:", err)
+	}
+	way.Delay(0)
+	time.Sleep(4 * time.Second)
+	err = c.Send(t.Context(), "amq.fanout", "q", amqp.Publishing{})
+	if err == nil || !strings.Contains(err.Error(), "NO_ROUTE") {
+		t.Error("afterwards, on the only channel that the connection may have:", err)
+	}
+}
 
 // While the broker blocks publishing, no copy is written: the broker would read each of them after the alarm.
 func TestBlockedBrokerGetsNoCopies(t *testing.T) {

@@ -53,8 +53,8 @@ func TestDialErrors(t *testing.T) {
 		{amqp.ErrCredentials, cli.ExitDenied},
 		{amqp.ErrSASL, cli.ExitDenied},
 		{&amqp.Error{Code: amqp.NotAllowed, Server: true}, cli.ExitDenied},
-		{&amqp.Error{Code: amqp.NotAllowed, Server: true, Reason: "NOT_ALLOWED - access to vhost '/' refused for user 'guest': " +
-			"connection limit (1) is reached"}, cli.ExitUnreachable},
+		{&amqp.Error{Code: amqp.NotAllowed, Server: true, Reason: "NOT_ALLOWED - access to vhost '/' refused for user " +
+			"'guest': connection limit (1) is reached"}, cli.ExitUnreachable},
 		{amqp.ErrVhost, cli.ExitUnreachable}, // the socket closed
 		{errors.New("x509"), cli.ExitUnreachable},
 	}
