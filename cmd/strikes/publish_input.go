@@ -157,8 +157,12 @@ func (i *intake) end(err error) {
 	close(i.ready)
 }
 
-// take waits for entries and returns all there are; none at the end of the input, or with the error that ended it.
+// take waits for entries and returns all there are; none at the end of the input, or with the error that ended it, or
+// once ctx is done.
 func (i *intake) take(ctx context.Context) (batch []entry, err error) {
+	if err := ctx.Err(); err != nil { // select would choose any of those that are ready
+		return nil, err
+	}
 	select {
 	case e, more := <-i.ready:
 		if !more {

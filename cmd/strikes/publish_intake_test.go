@@ -28,6 +28,19 @@ func TestIntakeOrderAndEnd(t *testing.T) {
 	}
 }
 
+// TestIntakeEndsWithItsContext: an interrupted publish begins no other batch, however fast the input comes.
+func TestIntakeEndsWithItsContext(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	interrupt()
+	in := newIntake()
+	for n := range 50 {
+		need(t, in.put(t.Context(), numbered(n, 1)))
+		if batch, err := in.take(ctx); batch != nil || !errors.Is(err, context.Canceled) {
+			t.Fatalf("%d taken, %v", len(batch), err)
+		}
+	}
+}
+
 func TestIntakeIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := newIntake()
