@@ -23,7 +23,7 @@ type Partition struct {
 	Ready     int    `json:"ready"`
 	Unacked   *int   `json:"unacked,omitempty"` // by the management API; nil: it did not say
 	Consumers int    `json:"consumers"`         // including those that wait
-	Process   string `json:"process,omitempty"` // that it is dealt to; empty: none
+	Process   string `json:"process,omitempty"` // that it is dealt to; empty: none that lives
 
 	BlockedLanes int       `json:"blocked_lanes,omitempty"`
 	BlockedSince time.Time `json:"blocked_since,omitzero"` // the lane that is blocked for longest
@@ -53,11 +53,15 @@ func (c *question) askPartitions(ctx context.Context, s *Status) error {
 	return nil
 }
 
+// goneAfter is how long after its last read of the deal a process is dead or cut off. The deal keeps it until another
+// process reads.
+const goneAfter = 30 * time.Second
+
 // dealt notes to which process each partition is dealt.
 func (s *Status) dealt(d counter.Deal) {
 	for _, m := range d.Members {
 		for _, p := range m.Partitions {
-			if p < len(s.Partitions) {
+			if p < len(s.Partitions) && s.Time.Sub(m.Read) <= goneAfter {
 				s.Partitions[p].Process = m.Consumer
 			}
 		}
