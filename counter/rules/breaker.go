@@ -100,9 +100,11 @@ func (b *Breaker) Learn(p Progress, now time.Time) (changed bool) {
 	return changed
 }
 
-// Answer learns of a process, and gives it a permit that it wants. It reports whether the breaker is to be written.
+// Answer learns of a process, and gives it a permit that it wants. It reports whether the breaker is to be written. An
+// opening in the future says that the clock was set back, and not that the store was emptied.
 func (b *Breaker) Answer(a Ask, now time.Time) (permitted, changed bool) {
-	if changed = b.Open.IsZero() && !a.Seen.Open.IsZero() && b.Closed.Before(a.Seen.Open); changed {
+	seen := a.Seen.Open
+	if changed = b.Open.IsZero() && !seen.IsZero() && !seen.After(now) && b.Closed.Before(seen); changed {
 		*b = a.Seen
 	}
 	changed = b.Learn(a.At(now), now) || changed
