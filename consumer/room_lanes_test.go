@@ -102,6 +102,7 @@ func TestUnknownLanes(t *testing.T) {
 		refused bool
 	}{
 		{&counter.StoreError{Fault: counter.FaultDenied, Err: errors.New("NOPERM")}, true},
+		{&counter.StoreError{Fault: counter.FaultNotSetUp, Err: errors.New("no tables")}, true},
 		{&counter.StoreError{Fault: counter.FaultLoading, Err: errors.New("LOADING")}, false},
 		{errors.New("broken"), false},
 	} {

@@ -39,6 +39,5 @@ func (s *session) send(ctx context.Context, d *delivery, step func(context.Conte
 // notTaken reports whether the store refused a step without taking it.
 func notTaken(err error) bool {
 	var store *counter.StoreError
-	return errors.Is(err, counter.ErrForeign) || errors.As(err, &store) && (store.Fault == counter.FaultDenied ||
-		store.Fault == counter.FaultNotRedis)
+	return errors.Is(err, counter.ErrForeign) || errors.As(err, &store) && neverServes(store)
 }

@@ -29,12 +29,13 @@ const (
 	FaultFailover    StoreFault = "failover"
 	FaultDenied      StoreFault = "denied" // credentials or ACL
 	FaultNotRedis    StoreFault = "not a Redis"
+	FaultNotSetUp    StoreFault = "not set up" // the database is missing, or its tables are, or are of another version
 	FaultOther       StoreFault = "error"
 )
 
 // StoreError is returned by every method if the store failed. Its text contains no password, even if a server quotes
-// the arguments of a command that it does not know. FaultDenied and FaultNotRedis need an operator; wait for the other
-// faults to pass. A cancelled context is FaultOther, and errors.Is finds context.Canceled in it.
+// the arguments of a command that it does not know. FaultDenied, FaultNotRedis and FaultNotSetUp need an operator; wait
+// for the other faults to pass. A cancelled context is FaultOther, and errors.Is finds context.Canceled in it.
 type StoreError struct {
 	Fault StoreFault
 	Err   error
@@ -73,6 +74,7 @@ var replyFaults = []struct {
 	// Redis 7.0; 7.2 and later
 	{"ERR The user executing the script can't", FaultDenied}, {"ERR ACL failure in script", FaultDenied},
 	{"ERR unknown command", FaultNotRedis},
+	{"ERR DB index is out of range", FaultNotSetUp}, {"ERR SELECT is not allowed in cluster mode", FaultNotSetUp},
 }
 
 func faultOf(err error) StoreFault {

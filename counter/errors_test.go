@@ -74,6 +74,10 @@ func TestCausesOfReplies(t *testing.T) {
 		FaultNotRedis: {
 			"ERR unknown command 'evalsha', with args beginning with: ",
 		},
+		FaultNotSetUp: {
+			"ERR DB index is out of range",
+			"ERR SELECT is not allowed in cluster mode",
+		},
 	} {
 		for _, reply := range replies { // Redis 6 wraps the error of a command in a script
 			t.Run(strings.Fields(reply)[0]+" "+string(want), func(t *testing.T) {

@@ -223,9 +223,9 @@ func storeTrouble(err error) inspect.Finding {
 	code := inspect.CodeNoStore
 	var store *counter.StoreError
 	switch {
-	case connect.NoDatabase(err):
+	case errors.As(err, &store) && store.Fault == counter.FaultNotSetUp:
 		code = inspect.CodeNoDatabase
-	case errors.As(err, &store) && store.Fault == counter.FaultDenied:
+	case store != nil && store.Fault == counter.FaultDenied:
 		code = inspect.CodeStoreDenied
 	case cli.ExitCode(err) == cli.ExitMisuse:
 		code = inspect.CodeNotStore

@@ -476,8 +476,8 @@ var catalogue = map[string]text{
 	CodeNoDatabase: {
 		Error, "{reason}",
 		notCounted,
-		"correct the database at the end of the store's URL, or create it; of a Redis, redis-cli CONFIG GET databases " +
-			"shows how many it has, and a Cluster has only 0",
+		"do what the reason says: make the database or its tables, or correct the name or number at the end of the " +
+			"store's URL",
 	},
 	CodeNotStore: {
 		Error, "{reason}",

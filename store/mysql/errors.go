@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 
 	driverOf "github.com/go-sql-driver/mysql"
 
@@ -27,11 +28,12 @@ var faults = []struct {
 	fault   counter.StoreFault
 }{
 	{[]uint16{1045, 1698}, "check the user and the password in the URL", counter.FaultDenied},
-	{[]uint16{1044, 1049}, "create the database and grant it to the user, or correct its name in the URL",
+	{[]uint16{1044}, "create the database <database> and grant it to the user, or correct its name in the URL",
 		counter.FaultDenied},
+	{[]uint16{1049}, "create the database <database>, or correct its name in the URL", counter.FaultNotSetUp},
 	{[]uint16{1142, 1143, 1227}, "if the tables are missing, run strikes store migrate as a user who may create them; " +
-		"else run as an administrator: " + fmt.Sprintf(Grants, "<database>", "<user>"), counter.FaultDenied},
-	{[]uint16{noTable}, "run: strikes store migrate", counter.FaultDenied},
+		"else run as an administrator: " + fmt.Sprintf(Grants, "`<database>`", "<user>"), counter.FaultDenied},
+	{[]uint16{noTable}, "run: strikes store migrate", counter.FaultNotSetUp},
 	{[]uint16{1665}, "set binlog_format of the server to ROW or MIXED", counter.FaultDenied},
 	{[]uint16{1130}, "allow the user to connect from this host", counter.FaultDenied},
 	{[]uint16{1129}, "run on the server: mysqladmin flush-hosts", counter.FaultDenied},
@@ -63,11 +65,11 @@ func (s *Store) failed(err error) error {
 	var network net.Error
 	switch n := number(err); {
 	case errors.Is(err, ErrSchema):
-		fault = counter.FaultDenied
+		fault = counter.FaultNotSetUp
 	case n > 0:
 		for _, f := range faults {
 			if slices.Contains(f.numbers, n) {
-				fault, do = f.fault, f.do
+				fault, do = f.fault, strings.ReplaceAll(f.do, "<database>", s.database)
 			}
 		}
 	case errors.Is(err, context.Canceled):

@@ -86,9 +86,9 @@ func TestErrors(t *testing.T) {
 		fault counter.StoreFault
 		says  string
 	}{
-		"missing schema":   {as("reader:s3cret", "bare"), counter.FaultDenied, "run: strikes store migrate"},
+		"missing schema":   {as("reader:s3cret", "bare"), counter.FaultNotSetUp, "run: strikes store migrate"},
 		"wrong password":   {as("reader:s3cret2", name), counter.FaultDenied, "check the user and the password"},
-		"no such database": {as("root:", "none"), counter.FaultDenied, "create the database"},
+		"no such database": {as("root:", "none"), counter.FaultNotSetUp, "create the database none, or"},
 		"another's":        {as("stranger:s3cret", name), counter.FaultDenied, "grant it to the user"},
 		"no permission":    {as("reader:s3cret", name), counter.FaultDenied, "GRANT SELECT, INSERT, UPDATE, DELETE ON"},
 		"no server":        {"mysql://root:s3cret@127.0.0.1:1/x", counter.FaultUnreachable, "refused"},
@@ -154,7 +154,7 @@ func TestVersions(t *testing.T) {
 		url := migrated(t)
 		name := url[strings.LastIndex(url, "/")+1:]
 		do(t, servertest.MariaDB(t), "ALTER TABLE "+name+".strikes_doc COMMENT = '"+version+"'")
-		expect(t, version, saveOne(open(t, url), t.Context()), counter.FaultDenied, says)
+		expect(t, version, saveOne(open(t, url), t.Context()), counter.FaultNotSetUp, says)
 		if err := Migrate(t.Context(), url); !errors.Is(err, ErrSchema) {
 			t.Errorf("%s: got %v, want %v", version, err, ErrSchema)
 		}

@@ -38,11 +38,12 @@ type Options struct {
 
 // Store is a counter.Store in MariaDB or MySQL.
 type Store struct {
-	db      *sql.DB
-	prefix  string
-	timeout time.Duration
-	secret  string // the password
-	addr    string
+	db       *sql.DB
+	prefix   string
+	timeout  time.Duration
+	secret   string // the password
+	addr     string
+	database string
 
 	stopCleaning func()
 }
@@ -65,7 +66,8 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mysql: %w", err)
 	}
-	s := &Store{prefix: counter.DefaultPrefix, timeout: 2 * time.Second, secret: config.Passwd, addr: config.Addr}
+	s := &Store{prefix: counter.DefaultPrefix, timeout: 2 * time.Second, secret: config.Passwd, addr: config.Addr,
+		database: config.DBName}
 	if opts != nil && opts.Prefix != "" {
 		s.prefix = opts.Prefix
 	}

@@ -44,7 +44,7 @@ func Migrate(ctx context.Context, rawURL string) error {
 	if err != nil {
 		return fmt.Errorf("mysql: %w", err)
 	}
-	s := &Store{secret: config.Passwd}
+	s := &Store{secret: config.Passwd, database: config.DBName}
 	connect, err := driverOf.NewConnector(config)
 	if err != nil {
 		return fmt.Errorf("mysql: migrating: %w", s.failed(err))

@@ -21,8 +21,8 @@ var faults = []struct {
 	{"28", "check the user and the password in the URL", counter.FaultDenied},
 	{"42501", "if the tables are missing, run strikes store migrate as a user who may create them; else run as their " +
 		"owner: " + fmt.Sprintf(Grants, "<user>"), counter.FaultDenied},
-	{"3D000", "create the database, or correct its name in the URL", counter.FaultDenied},
-	{"42P01", "run: strikes store migrate", counter.FaultDenied},
+	{"3D000", "create the database <database>, or correct its name in the URL", counter.FaultNotSetUp},
+	{"42P01", "run: strikes store migrate", counter.FaultNotSetUp},
 	{unknownStatement, unnamed, counter.FaultOther},
 	{knownStatement, unnamed, counter.FaultOther},
 	{readOnly, "use the address of the primary, or target_session_attrs=read-write with all addresses",
@@ -71,11 +71,11 @@ func (s *Store) failed(err error) error {
 	var connecting *pgconn.ConnectError
 	switch {
 	case errors.Is(err, ErrSchema):
-		fault = counter.FaultDenied
+		fault = counter.FaultNotSetUp
 	case errors.As(err, &reply):
 		for _, f := range faults {
 			if strings.HasPrefix(reply.Code, f.code) {
-				fault, do = f.fault, f.do
+				fault, do = f.fault, strings.ReplaceAll(f.do, "<database>", s.database)
 				break
 			}
 		}

@@ -10,6 +10,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -39,12 +40,13 @@ type Options struct {
 
 // Store is a counter.Store in PostgreSQL.
 type Store struct {
-	pool    *pgxpool.Pool
-	prefix  string
-	timeout time.Duration
-	secret  string // the password
-	addr    string
-	unnamed atomic.Bool // no connection takes named statements
+	pool     *pgxpool.Pool
+	prefix   string
+	timeout  time.Duration
+	secret   string // the password
+	addr     string
+	database string
+	unnamed  atomic.Bool // no connection takes named statements
 
 	stopCleaning func()
 }
@@ -64,7 +66,7 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{prefix: counter.DefaultPrefix, timeout: 2 * time.Second, secret: config.ConnConfig.Password,
-		addr: fmt.Sprintf("%s:%d", config.ConnConfig.Host, config.ConnConfig.Port)}
+		addr: fmt.Sprintf("%s:%d", config.ConnConfig.Host, config.ConnConfig.Port), database: databaseOf(config)}
 	if opts != nil && opts.Prefix != "" {
 		s.prefix = opts.Prefix
 	}
@@ -103,6 +105,11 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	}
 	s.stopCleaning = sqlstore.Clean(s.sweep(cleanDocs), s.sweep(cleanMembers))
 	return s, nil
+}
+
+// databaseOf returns the name of the database. Without one in the URL, the server takes the user's.
+func databaseOf(config *pgxpool.Config) string {
+	return cmp.Or(config.ConnConfig.Database, config.ConnConfig.User)
 }
 
 // parse reads a URL.

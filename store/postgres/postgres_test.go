@@ -133,14 +133,14 @@ func TestErrors(t *testing.T) {
 		fault counter.StoreFault
 		says  string
 	}{
-		"missing schema": {missing, counter.FaultDenied, "run: strikes store migrate"},
-		"newer schema":   {newer, counter.FaultDenied, "upgrade this program"},
-		"older schema":   {older, counter.FaultDenied, "run: strikes store migrate"},
+		"missing schema": {missing, counter.FaultNotSetUp, "run: strikes store migrate"},
+		"newer schema":   {newer, counter.FaultNotSetUp, "upgrade this program"},
+		"older schema":   {older, counter.FaultNotSetUp, "run: strikes store migrate"},
 		"read-only":      {url + "&default_transaction_read_only=on", counter.FaultReadOnly, "address of the primary"},
 		"no such user": {strings.Replace(url, "postgres:secret", "absent:secret", 1), counter.FaultDenied,
 			"check the user"},
-		"no such database": {strings.Replace(url, "/strikes_", "/absent_", 1), counter.FaultDenied,
-			"create the database"},
+		"no such database": {strings.Replace(url, "/strikes_", "/absent_", 1), counter.FaultNotSetUp,
+			"create the database absent_"},
 		"no permission": {reader, counter.FaultDenied, "GRANT SELECT, INSERT, UPDATE, DELETE"},
 		"no server":     {"postgres://postgres:secret@127.0.0.1:1/x?sslmode=disable", counter.FaultUnreachable, "refused"},
 		"late":          {locked + "&statement_timeout=1", counter.FaultSlow, "statement timeout"},

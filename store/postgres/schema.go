@@ -47,7 +47,7 @@ func Migrate(ctx context.Context, rawURL string) error {
 	if err != nil {
 		return err
 	}
-	s := &Store{secret: config.ConnConfig.Password}
+	s := &Store{secret: config.ConnConfig.Password, database: databaseOf(config)}
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return fmt.Errorf("postgres: migrating: %w", s.failed(err))

@@ -87,7 +87,7 @@ func ExitCode(err error) int {
 		return ExitMisuse
 	case errors.As(err, &store):
 		faults := map[counter.StoreFault]int{counter.FaultDenied: ExitDenied, counter.FaultNotRedis: ExitMisuse,
-			counter.FaultOther: ExitFailed}
+			counter.FaultNotSetUp: ExitMisuse, counter.FaultOther: ExitFailed}
 		return cmp.Or(faults[store.Fault], ExitUnreachable)
 	case errors.Is(err, publisher.ErrConnectionLost):
 		return ExitUnreachable

@@ -46,6 +46,7 @@ func TestExitCode(t *testing.T) {
 		{"store loading", store(counter.FaultLoading), 69},
 		{"store says no", store(counter.FaultDenied), 4},
 		{"no store at all", store(counter.FaultNotRedis), 2},
+		{"a store without tables", store(counter.FaultNotSetUp), 2},
 		{"a refused setting", fmt.Errorf("x: %w", setting.New("Prefetch", -1, "more")), 2},
 		{"unroutable", &publisher.Error{Err: publisher.ErrUnroutable, Code: amqp.NoRoute}, 1},
 		{"may not publish", &publisher.Error{Err: publisher.ErrRefused, Code: amqp.AccessRefused}, 4},

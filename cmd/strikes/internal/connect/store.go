@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -63,12 +61,6 @@ func refusedURL(called string, err error) error {
 	return cli.Misusef("%s: %w", called, err)
 }
 
-// NoDatabase reports whether a server has no database of that number or name; no counter.StoreFault says so.
-func NoDatabase(err error) bool {
-	return slices.ContainsFunc([]string{"DB index is out of range", "SELECT is not allowed in cluster mode",
-		"(SQLSTATE 3D000)", "Error 1049 "}, func(says string) bool { return strings.Contains(err.Error(), says) })
-}
-
 // OpenStore opens a store and makes sure that it answers. If a reply is late or lost, it asks again for operatorWait:
 // the store may be well. An error names the source of the URL as called, for example --store-url.
 func OpenStore(ctx context.Context, rawURL, prefix, called string) (*counter.Counter, error) {
@@ -109,10 +101,12 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case NoDatabase(err) && DatabaseOf(rawURL) != nil:
-		return cli.Misusef("it has no such database: %w", err) // which names the remedy
-	case NoDatabase(err):
-		return cli.Misusef("it has no such database: %w; %s", err, inspect.Say(inspect.CodeNoDatabase, nil).Fix)
+	case errors.As(err, &failed) && failed.Fault == counter.FaultNotSetUp:
+		if DatabaseOf(rawURL) == nil { // else the error names the remedy
+			err = fmt.Errorf("%w; correct the number of the database at the end of the URL: redis-cli CONFIG GET databases "+
+				"shows how many there are, and a Cluster has only 0", err)
+		}
+		return err
 	case strings.Contains(err.Error(), "cluster support disabled"):
 		return cli.Misusef("it is no Cluster: %w; write redis:// instead of redis+cluster://", err)
 	case untrusted(err):
