@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // A Handler handles one message. Nil means done: the message is acked. An error is counted as a failed attempt, and the
@@ -156,10 +157,10 @@ func origin(stack string) string {
 }
 
 func errExhausted(r counter.Reply) error {
+	counted := printable.Plural(r.Failures, "failure") + " and " + printable.Plural(r.Crashes, "crash")
+	limit := "the limit of " + printable.Plural(r.Limit, "attempt")
 	if r.Counted() < r.Limit {
-		return fmt.Errorf("dead-lettered after %d failures and %d crashes, before the limit of %d attempts (%s); the "+
-			"last: %s", r.Failures, r.Crashes, r.Limit, r.Cause, r.Reason)
+		return fmt.Errorf("dead-lettered after %s, before %s (%s); the last: %s", counted, limit, r.Cause, r.Reason)
 	}
-	return fmt.Errorf("%d failures and %d crashes reached the limit of %d attempts; the last: %s", r.Failures, r.Crashes,
-		r.Limit, r.Reason)
+	return fmt.Errorf("%s reached %s; the last: %s", counted, limit, r.Reason)
 }

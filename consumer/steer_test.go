@@ -10,6 +10,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
 )
 
 func TestHandlerSteers(t *testing.T) {
@@ -150,4 +152,18 @@ func TestHandlerCannotSettle(t *testing.T) {
 		t.Error(err)
 	}
 	b.expect(t, "ack multiple=false", "none")
+}
+
+// TestExhaustedText: numbers agree with their nouns.
+func TestExhaustedText(t *testing.T) {
+	for want, r := range map[string]counter.Reply{
+		"1 failure and 0 crashes reached the limit of 1 attempt; the last: boom": {Failures: 1, Limit: 1},
+		"2 failures and 1 crash reached the limit of 3 attempts; the last: boom": {Failures: 2, Crashes: 1, Limit: 3},
+		"dead-lettered after 1 failure and 0 crashes, before the limit of 2 attempts (too-old); the last: boom": {Failures: 1,
+			Limit: 2, Cause: counter.CauseTooOld},
+	} {
+		if r.Reason = "boom"; errExhausted(r).Error() != want {
+			t.Errorf("got %q, want %q", errExhausted(r), want)
+		}
+	}
 }

@@ -298,8 +298,8 @@ func replicasRule(i serverInfo) (Finding, bool) {
 	good := i.size(goodReplicas)
 	return Finding{
 		Code: "store-few-replicas", Severe: true,
-		Seen: fmt.Sprintf("the store %s has %d of the %d replicas that it needs to write (min-replicas-to-write)", i.at,
-			good, i.leastReplicas),
+		Seen: fmt.Sprintf("the store %s has too few replicas: %d, and it writes with %d at least "+
+			"(min-replicas-to-write)", i.at, good, i.leastReplicas),
 		Impact: "it refuses writes (NOREPLICAS): no failure is counted, and failed messages are held until their " +
 			"session ends",
 		Fix: "start its replicas or repair their links, or lower min-replicas-to-write with redis-cli CONFIG SET",

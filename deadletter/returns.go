@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Returns keeps, for each dead-letter queue, the highest number of times that a message of it was returned. It also
@@ -82,9 +83,9 @@ func (h Handling) check(queue string, returns int64) error {
 	if h.Limit == 0 || returns < h.mostReturns() {
 		return nil
 	}
-	return fmt.Errorf("%w to read queue %q: a message was returned to it %d times, and at more than %d the broker "+
+	return fmt.Errorf("%w to read queue %q: a message was returned to it %s, and at more than %d the broker "+
 		"deletes it; replay or drop everything, which returns nothing",
-		ErrWorn, queue, returns, h.Limit)
+		ErrWorn, queue, printable.Plural(int(returns), "time"), h.Limit)
 }
 
 // end notes the highest count of the messages, after all were returned once more. If whole, the session had the whole

@@ -494,7 +494,7 @@ func (l ConsumerLimit) MaxRetries() int { return l.Attempts - 1 }
 func LimitsText(limits []ConsumerLimit) string {
 	var text []string
 	for _, l := range limits {
-		text = append(text, fmt.Sprintf("%d attempts (%s)", l.Attempts, l.Consumer))
+		text = append(text, printable.Plural(l.Attempts, "attempt")+" ("+l.Consumer+")")
 	}
 	return strings.Join(text, ", ")
 }

@@ -45,7 +45,7 @@ func TestRepartition(t *testing.T) {
 		s.sound()
 	}
 	s.publish("a bad")
-	refused(6, "has 1 messages and 0 consumers")
+	refused(6, "has 1 message and 0 consumers")
 	stop := s.consume(noChange)
 	s.eventually("the dead letter", func() bool { return queueDepth(t, s.queue+".dlq") == 1 })
 	refused(6, "and 1 consumers")

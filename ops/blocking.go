@@ -70,6 +70,8 @@ func (m Message) Doing(now time.Time) string {
 // Which says which attempt runs or is next, and of how many: "attempt 3 of 5".
 func (m Message) Which() string {
 	switch {
+	case m.exhausted() && m.Limit == 1:
+		return "its only attempt failed"
 	case m.exhausted():
 		return fmt.Sprintf("all %s failed", printable.Plural(m.Limit, "attempt"))
 	case m.Limit > 0:

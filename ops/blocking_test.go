@@ -58,3 +58,17 @@ func TestAnOperatorsPauseNamesNoMessage(t *testing.T) {
 		t.Errorf("the queue is said to wait for it: %q", m.Doing(noon))
 	}
 }
+
+// TestWhich says which attempt of a message runs or is next.
+func TestWhich(t *testing.T) {
+	for want, m := range map[string]Message{
+		"attempt 1":               {Attempt: 1},
+		"attempt 1 of 2":          {Attempt: 1, Limit: 2},
+		"all 2 attempts failed":   {Attempt: 3, Limit: 2},
+		"its only attempt failed": {Attempt: 2, Limit: 1},
+	} {
+		if got := m.Which(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

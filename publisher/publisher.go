@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -205,7 +206,8 @@ type BatchError struct {
 
 func (e *BatchError) Error() string {
 	failed := e.Unwrap()
-	return fmt.Sprintf("publisher: %d of %d messages failed; the first error: %v", len(failed), len(e.Errs), failed[0])
+	return fmt.Sprintf("publisher: %d of %s failed; the first error: %v", len(failed),
+		printable.Plural(len(e.Errs), "message"), failed[0])
 }
 
 // Unwrap returns the errors of the messages that failed.

@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
@@ -40,8 +41,8 @@ func partitionSteps(s Spec, hash string) []step {
 func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error) {
 	plain, q, err := broker.FindQueue(ctx, conn, s.Queue)
 	if err == nil && plain == broker.Yes {
-		return "", fmt.Errorf("%w: %q exists as a queue, with %d messages: delete it (rabbitmqctl delete_queue), or choose "+
-			"another name", ErrRefused, s.Queue, q.Messages)
+		return "", fmt.Errorf("%w: %q exists as a queue, with %s: delete it (rabbitmqctl delete_queue), or choose another "+
+			"name", ErrRefused, s.Queue, printable.Plural(q.Messages, "message"))
 	}
 	if leads, err := broker.FindExchange(ctx, conn, s.Queue); leads == broker.Yes && err == nil { // maybe of another type
 		if err := declare(ctx, conn, []step{exchangeStep(s.Queue, amqp.ExchangeFanout, nil)}); err != nil {
@@ -117,8 +118,8 @@ func refuseLeft(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		case n == 0 || n == s.Partitions:
 			return nil
 		default:
-			return fmt.Errorf("%w: the exchanges of the queue were deleted, and %d partitions are left: declare the queue with "+
-				"its former number of partitions, or drain and delete the partitions", ErrRefused, n)
+			return fmt.Errorf("%w: the exchanges of the queue were deleted, and its partitions are left (%d): declare the "+
+				"queue with its former number of partitions, or drain and delete the partitions", ErrRefused, n)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Repartition changes the number of partitions of a queue to s.Partitions. It refuses unless every partition is empty
@@ -169,5 +170,6 @@ func arrived(ctx context.Context, conn *amqp.Connection, partition string) error
 }
 
 func inUse(q amqp.Queue) string {
-	return fmt.Sprintf("partition %q has %d messages and %d consumers", q.Name, q.Messages, q.Consumers)
+	return fmt.Sprintf("partition %q has %s and %s", q.Name, printable.Plural(q.Messages, "message"),
+		printable.Plural(q.Consumers, "consumer"))
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Types of queues.
@@ -136,14 +138,12 @@ func (q Queue) Limited() bool {
 // LengthText is the length limit as text, such as "5 messages".
 func (q Queue) LengthText() string {
 	n, set := q.MaxLength()
-	switch {
-	case !set:
+	thing := "message"
+	if !set {
 		n, _ = q.Smaller(ArgMaxLengthBytes)
-		return fmt.Sprintf("%d bytes", n)
-	case n == 1:
-		return "1 message"
+		thing = "byte"
 	}
-	return fmt.Sprintf("%d messages", n)
+	return printable.Plural(int(n), thing)
 }
 
 // SingleActive reports whether one consumer at a time gets messages.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // deadLetterQueueRule judges the queues that dead letters reach.
@@ -162,7 +163,7 @@ func DeliveryLimitRule(f Facts, need Need, report func(Finding)) {
 	}
 	entry, allowed := CodeLimitLow, "no retries"
 	if limit > margin {
-		allowed = fmt.Sprintf("%d of %d retries", limit-margin-1, retries)
+		allowed = fmt.Sprintf("%d of %s", limit-margin-1, printable.Plural(int(retries), "retry"))
 	}
 	switch {
 	case limit > retries+margin && f.Version.Before(4, 3):

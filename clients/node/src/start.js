@@ -120,7 +120,7 @@ async function sendStart(s, d) {
     if (next === DEAD_LETTER) {
       d.cause = reply.cause
       d.failure = new Error(
-        `${counted(reply)} failed attempts reached the limit of ${reply.limit}; the last: ${reply.reason}`
+        `the limit was reached (failed attempts: ${counted(reply)}, limit: ${reply.limit}); the last: ${reply.reason}`
       )
     } else if (next === ISOLATE) {
       s.observe(d, 'isolate')

@@ -111,9 +111,8 @@ def _send_start(s: Session, d: Progress) -> Steps:
     if step is Step.DEAD_LETTER:
         d.cause = reply.cause
         d.failure = RuntimeError(
-            f"{reply.failures} failures and {reply.crashes} crashes reached the limit of {reply.limit} attempts; "
-            f"the last: "
-            + reply.reason.decode("utf-8", "replace")
+            f"the limit was reached (failures: {reply.failures}, crashes: {reply.crashes}, attempts: {reply.limit}); "
+            "the last: " + reply.reason.decode("utf-8", "replace")
         )
     elif step is Step.ISOLATE:
         s.observe(d, Outcome.ISOLATE)
