@@ -263,7 +263,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 		defer stop()
 		w.consumer.Consuming = probes.consuming.Store
 	}
-	return b.NoQueue(ctx, queue, o.unlessPartitioned(ctx, b, queue, w.run(ctx, o.Now)))
+	return b.NoQueue(ctx, queue, o.unlessPartitioned(ctx, b, queue, cli.Told(w.log, w.run(ctx, o.Now))))
 }
 
 // unlessPartitioned replaces the error for a queue that does not exist if it has partitions. It returns any other error

@@ -133,16 +133,18 @@ func Complaint(cmd *cobra.Command, err error) string {
 	case errors.Is(err, context.Canceled) && ExitCode(err) == ExitInterrupted:
 		return interruption(err)
 	case errors.As(err, &refused):
-		// its wrapper says no more
-		var codes []string
-		for _, f := range refused.Findings {
-			codes = append(codes, f.Code)
-		}
-		return Plain(refused) + "\n" + forMore(refused.Queue, codes...)
+		return Plain(refused) + "\n" + forMore(refused.Queue, codesOf(refused)...) // its wrapper says no more
 	case errors.As(err, &field) && argumentOf(cmd, field.Field) != "":
 		return InFlags(field.Of(argumentOf(cmd, field.Field)))
 	}
 	return Plain(err)
+}
+
+func codesOf(refused *topology.RefusedError) (codes []string) {
+	for _, f := range refused.Findings {
+		codes = append(codes, f.Code)
+	}
+	return codes
 }
 
 // forMore names the command that examines a queue as its consumer did, which found these codes.

@@ -2,11 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"sync"
+
+	"github.com/strikesmq/strikes/topology"
 )
 
 // NewLogger logs the events beside the messages.
@@ -31,12 +34,26 @@ func NewLogger(w io.Writer, verbose bool) *slog.Logger {
 	})
 }
 
-// log is a slog.Handler that prints each remark once, and in short. Every session checks the queue and the store before
+// Told returns the error of a refused queue without its command for more, if a logger of NewLogger has printed that
+// with a warning. It returns any other error as it is.
+func Told(logger *slog.Logger, err error) error {
+	var refused *topology.RefusedError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	hint := forMore(refused.Queue, codesOf(refused)...)
+	if _, before := logger.Handler().(*log).printed.Load(hint); !before {
+		return err
+	}
+	return WithCode(errors.New(refused.Error()), ExitCode(err))
+}
+
+// log is a slog.Handler that prints each remark, and each command for more, once, and in short. Every session checks the queue and the store before
 // it begins, and would repeat its warnings. strikes doctor prints them in full.
 type log struct {
 	slog.Handler
 	to      io.Writer // for commands, which a slog.TextHandler would quote
-	printed *sync.Map // the remarks that were printed
+	printed *sync.Map // the remarks and commands that were printed
 }
 
 func (l *log) Handle(ctx context.Context, r slog.Record) error {
@@ -55,7 +72,10 @@ func (l *log) Handle(ctx context.Context, r slog.Record) error {
 		short := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 		short.AddAttrs(slog.String("queue", attrs["queue"]))
 		err := l.Handler.Handle(ctx, short)
-		fmt.Fprintln(l.to, forMore(attrs["queue"], attrs["code"]))
+		hint := forMore(attrs["queue"], attrs["code"])
+		if _, before := l.printed.LoadOrStore(hint, nil); !before {
+			fmt.Fprintln(l.to, hint)
+		}
 		return err
 	}
 	return l.Handler.Handle(ctx, r)
