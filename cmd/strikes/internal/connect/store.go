@@ -37,7 +37,7 @@ func dialStore(rawURL, prefix, called string) (*counter.Counter, error) {
 	if database := DatabaseOf(rawURL); database != nil {
 		store, err := database.open(rawURL, prefix)
 		if err != nil {
-			return nil, refusedURL(called, err)
+			return nil, refusedURL(called, kindStore, rawURL, err)
 		}
 		return counter.Over(store, &counter.Options{Prefix: prefix}), nil
 	}
@@ -45,15 +45,43 @@ func dialStore(rawURL, prefix, called string) (*counter.Counter, error) {
 	var field *setting.FieldError
 	switch {
 	case errors.As(err, &field) && field.Field != "Prefix": // of the URL
-		return nil, refusedURL(called, field)
+		return nil, refusedURL(called, kindStore, rawURL, field)
 	case err != nil:
 		return nil, cli.Misuse(err)
 	}
 	return store, nil
 }
 
-// refusedURL names the source of a URL that is refused.
-func refusedURL(called string, err error) error {
+// The kinds of servers that a URL may name.
+const (
+	kindBroker = "broker"
+	kindStore  = "store"
+)
+
+// givenAs are the variables and flags for the URL of each kind.
+var givenAs = map[string]string{
+	kindBroker: "AMQP_URL, STRIKES_AMQP_URL or --amqp-url",
+	kindStore:  "REDIS_URL, STRIKES_STORE_URL or --store-url",
+}
+
+// kindOf returns the kind of server that a URL names; empty if it is not known.
+func kindOf(rawURL string) string {
+	scheme, _, _ := strings.Cut(rawURL, ":")
+	scheme, _, _ = strings.Cut(scheme, "+") // redis+cluster
+	switch {
+	case plainSchemes[scheme] == "amqp":
+		return kindBroker
+	case plainSchemes[scheme] == "redis", DatabaseOf(rawURL) != nil:
+		return kindStore
+	}
+	return ""
+}
+
+// refusedURL names the source of a URL that is refused. If it names another kind of server, that is why.
+func refusedURL(called, want, rawURL string, err error) error {
+	if kind := kindOf(rawURL); kind != want && kind != "" {
+		return cli.Misusef("%s must be the URL of a %s, got that of a %s: give it with %s", called, want, kind, givenAs[kind])
+	}
 	var field *setting.FieldError
 	if errors.As(err, &field) && field.Field == "URL" {
 		return cli.Misuse(&setting.FieldError{Field: called, Value: field.Value, Want: field.Want})
