@@ -139,7 +139,11 @@ func planClear(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 // OwnLimit returns the limit of one message alone, or an error that wraps ErrNone. The note is in the audit log alone.
 func (q *Queue) OwnLimit(ctx context.Context, id string) (Limit, error) {
 	r, err := q.current(ctx, id)
-	if err == nil && r.OwnLimit == 0 {
+	switch {
+	case errors.Is(err, counter.ErrOver):
+		found := map[counter.State]string{counter.StateDone: "handled", counter.StateSkip: "skipped"}[r.State]
+		err = q.None("no limit is in force for the %s message %q", cmp.Or(found, "dead-lettered"), id)
+	case err == nil && r.OwnLimit == 0:
 		err = q.None("no limit of its own is set for message %q", id)
 	}
 	return Limit{VHost: q.VHost, Queue: q.Name, ID: id, Attempts: r.OwnLimit}, err

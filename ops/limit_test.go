@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -45,6 +46,19 @@ func TestTakingAnOwnLimitBack(t *testing.T) {
 		if l, ok := plan.(*Limit); err != nil || !ok || l.DeadLetters != want {
 			t.Errorf("%d attempts: %+v, %v; want %d dead-lettered", attempts, plan, err, want)
 		}
+	}
+}
+
+// TestOwnLimitOfADeadLetter: the answer says that the message is dead-lettered, and is no refusal of a change.
+func TestOwnLimitOfADeadLetter(t *testing.T) {
+	q, c := queueAt(t)
+	m := counter.Message{VHost: "/", Queue: "orders", ID: "m"}
+	if _, err := c.Fail(t.Context(), counter.Attempt{Message: m, Token: "a"}, counter.Failure{Limit: 1}); err != nil {
+		t.Fatal(err)
+	}
+	want := `no limit is in force for the dead-lettered message "m" of queue "orders" in virtual host "/"`
+	if _, err := q.OwnLimit(t.Context(), "m"); !errors.Is(err, ErrNone) || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

@@ -115,7 +115,8 @@ func (q *Queue) Override(ctx context.Context) (*counter.Override, error) {
 	return set, err
 }
 
-// current returns the record of the generation that is not over yet.
+// current returns the record of the generation that is not over yet. If all are over, it returns the newest with an
+// error that wraps counter.ErrOver.
 func (q *Queue) current(ctx context.Context, id string) (counter.Record, error) {
 	records, err := q.Message(ctx, id)
 	if err != nil {
@@ -123,7 +124,7 @@ func (q *Queue) current(ctx context.Context, id string) (counter.Record, error) 
 	}
 	i := slices.IndexFunc(records, func(r counter.Record) bool { return r.State == counter.StateLive })
 	if i < 0 {
-		return counter.Record{}, fmt.Errorf("message %q of queue %q: %w", id, q.Name, counter.ErrOver)
+		return records[0], fmt.Errorf("message %q of queue %q: %w", id, q.Name, counter.ErrOver)
 	}
 	return records[i], nil
 }
