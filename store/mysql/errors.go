@@ -41,7 +41,8 @@ var faults = []struct {
 	{[]uint16{1969, 3024}, "", counter.FaultSlow}, // max_statement_time, max_execution_time
 	{[]uint16{1040, 1203, 1226}, "raise max_connections of the server, or lower pool_max_conns in the URL",
 		counter.FaultBusy},
-	{[]uint16{1205, 1213}, "", counter.FaultBusy},                             // lock wait timeout, deadlock
+	{[]uint16{1205, 1213, 3101}, "", counter.FaultBusy}, // lock wait timeout, deadlock, conflict of group replication
+	{[]uint16{3100}, "if the server has left its replication group, use the address of another", counter.FaultFailover},
 	{[]uint16{1053, 1317, 1927, 1047, 3169, 4031}, "", counter.FaultFailover}, // stop, KILL, Galera is not ready, idle
 	{[]uint16{3, 1021, 1026, 1114}, "free space on the server's disk", counter.FaultOutOfMemory},
 	{[]uint16{1037, 1038, 1041}, "", counter.FaultOutOfMemory},
@@ -87,6 +88,7 @@ func passes(err error) bool {
 	switch number(err) {
 	case 1062, // another process has inserted a document
 		1213, 1205, // a deadlock; another process has kept a lock for long
+		3101, // group replication: another server has changed the rows
 		1020: // MariaDB: a row has changed since it was read
 		return true
 	}

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	driverOf "github.com/go-sql-driver/mysql"
+
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -125,6 +127,25 @@ func TestErrors(t *testing.T) {
 	expect(t, "replica", saveOne(reader, t.Context()), counter.FaultReadOnly, "use the address of the primary")
 	if found, err = reader.Examine(t.Context()); err != nil || len(found) != 1 || found[0].Code != "store-replica" {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestNumbers: errors that no server of the tests provokes.
+func TestNumbers(t *testing.T) {
+	for number, want := range map[uint16]struct {
+		fault  counter.StoreFault
+		passes bool
+	}{
+		3100: {counter.FaultFailover, false},
+		3101: {counter.FaultBusy, true},
+		1114: {counter.FaultOutOfMemory, false},
+		1050: {counter.FaultOther, false},
+	} {
+		err := &driverOf.MySQLError{Number: number}
+		expect(t, fmt.Sprint(number), new(Store).failed(err), want.fault, "")
+		if passes(err) != want.passes {
+			t.Errorf("%d passes: %v", number, !want.passes)
+		}
 	}
 }
 
