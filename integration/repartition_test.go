@@ -288,6 +288,21 @@ func TestPartitionsLockThatCannotBeRead(t *testing.T) {
 	declarePartitions(t, spec)
 }
 
+// TestPartitionsLockOfALongName: a broker that cannot send its refusal of the lock ends the connection. That is not
+// taken for an internal error of the broker.
+func TestPartitionsLockOfALongName(t *testing.T) {
+	t.Parallel()
+	queue := uniqueName(t, strings.Repeat("é", 90))
+	ch, err := dialBroker(t).Channel()
+	need(t, err)
+	_, err = ch.QueueDeclare(queue+".strikes-lock", false, false, true, false, nil)
+	need(t, err)
+	err = topology.Declare(t.Context(), dialBroker(t), topology.Spec{Queue: queue, Partitions: 2})
+	if !errors.Is(err, topology.ErrRefused) || !strings.Contains(err.Error(), "another process changes its partitions") {
+		t.Error(err)
+	}
+}
+
 // TestStrayLock: a queue with the name of a lock, which is not exclusive, is named at once, and not taken for another
 // process.
 func TestStrayLock(t *testing.T) {

@@ -195,12 +195,16 @@ func alone(ctx context.Context, conn *amqp.Connection, queue string, change func
 			}
 			locked = true
 			err := change()
-			_, unlockErr := ch.QueueDelete(lockOf(queue), false, false, false)
-			return cmp.Or(err, unlockErr)
+			_, _ = ch.QueueDelete(lockOf(queue), false, false, false) // else it expires: the change is made either way
+			return err
 		})
 		switch {
 		case locked:
 			return err
+		case broker.CutRefusal(err, conn.Config.Vhost+queue):
+			return fmt.Errorf("topology: queue %q: %w: another process changes its partitions, or the user may not configure "+
+				"the exclusive queue %q; the broker ended the connection with its refusal, so run this again: %w", queue,
+				ErrRefused, lockOf(queue), err)
 		case !isLocked(err):
 			return fmt.Errorf("topology: lock the partitions of queue %q by the exclusive queue %q, which the user must be "+
 				"able to configure and read: %w", queue, lockOf(queue), err)
