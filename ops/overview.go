@@ -31,6 +31,7 @@ type Summary struct {
 	VHost   string  `json:"vhost"`
 	Queue   string  `json:"queue"`
 	Trouble Trouble `json:"trouble,omitempty"` // the worst
+	Absent  bool    `json:"absent,omitempty"`  // the broker has no such queue: the rest is only what the store keeps
 
 	Ready     *int   `json:"ready,omitempty"` // nil: the broker did not say; so are the next ones
 	Unacked   *int   `json:"unacked,omitempty"`
@@ -100,6 +101,7 @@ func (s *Summary) ofBroker(seen sight, name string, partitions []string) {
 		p := Partition{Queue: partition, Missing: !exists, Ready: one.Ready, Consumers: one.Consumers}
 		s.Partitions, l, known = append(s.Partitions, p), l.With(one), known || exists
 	}
+	s.Absent = !known && (seen.listed != nil || seen.absent[name])
 	if known {
 		s.Ready, s.Consumers = &l.Ready, &l.Consumers
 	}

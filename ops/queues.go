@@ -90,6 +90,7 @@ func (c *Collector) askStore(ctx context.Context, names []string) ([]counter.Sum
 type sight struct {
 	listed map[string]broker.Listed
 	depths map[string]broker.Load // by AMQP, of queues that are not listed
+	absent map[string]bool        // by AMQP: there is no such queue
 	routes map[string]DeadLetterQueue
 	found  map[string][]inspect.Finding // errors of queues
 	alarms []inspect.Finding
@@ -211,7 +212,7 @@ func (c *Collector) judgePartitions(known inspect.Graph) {
 
 // depthsOf asks AMQP, which knows ready messages and consumers.
 func (c *Collector) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, error) {
-	s := sight{depths: map[string]broker.Load{}}
+	s := sight{depths: map[string]broker.Load{}, absent: map[string]bool{}}
 	var mu sync.Mutex
 	var asking panics.Group
 	asking.SetLimit(asked)
@@ -223,24 +224,25 @@ func (c *Collector) depthsOf(ctx context.Context, conn *amqp.Connection) (sight,
 		if exists {
 			s.depths[name] = broker.Load{Ready: have.Messages, Consumers: have.Consumers}
 		}
-		return exists, broker.UnlessRefused(err)
+		return exists, err
 	}
 	for _, name := range c.Names {
 		asking.Go(func() error {
-			exists, err := ask(name)
-			if exists || err != nil {
+			exists, refused := ask(name)
+			if err := broker.UnlessRefused(refused); exists || err != nil {
 				return err
 			}
 			n, err := broker.PartitionsOf(ctx, conn, name)
 			names := broker.Partitions(name, n)
 			for _, partition := range names {
 				if _, askErr := ask(partition); err == nil {
-					err = askErr
+					err = broker.UnlessRefused(askErr)
 				}
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			c.lists.listing.Partitions[name] = names
+			s.absent[name] = n == 0 && err == nil && refused == nil
 			return err
 		})
 	}

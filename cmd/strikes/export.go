@@ -260,6 +260,9 @@ func (c *exporter) Collect(to chan<- prometheus.Metric) {
 	}
 	gauge(seen, float64(o.Time.UnixMilli())/1000)
 	for _, s := range o.Queues {
+		if s.Absent { // zeros would look like a queue that is well
+			continue
+		}
 		labels := []string{strings.ToValidUTF8(s.VHost, "\uFFFD"), strings.ToValidUTF8(s.Queue, "\uFFFD")}
 		send := func(m measure, s ops.Summary, labels ...string) {
 			if value, known := m.of(s); known {

@@ -36,7 +36,7 @@ func overview() ops.Overview {
 	}, {
 		VHost: "/", Queue: "shared", Ready: new(3), Consumers: new(1), BlockedLanes: 2, StoreSeen: true,
 		Partitions: []ops.Partition{{Queue: "shared.0", Ready: 3, Consumers: 1}, {Queue: "shared.1", BlockedLanes: 2}},
-	}}}
+	}, {VHost: "/", Queue: "misspelt", StoreSeen: true, Absent: true}}}
 }
 
 // page returns the metrics of a source, as a scrape gets them.

@@ -32,16 +32,20 @@ func exported(t *testing.T, args ...string) func() string {
 	})
 	address := regexp.MustCompile(`http://\S+`)
 	proctest.Eventually(t, time.Minute, "the address", func() bool { return address.MatchString(stderr.String()) })
-	return func() string {
-		res, err := http.Get(address.FindString(stderr.String()))
-		need(t, err)
-		defer res.Body.Close()
-		body, err := io.ReadAll(res.Body)
-		if err != nil || res.StatusCode != http.StatusOK {
-			t.Fatalf("%s, %v: %s", res.Status, err, body)
-		}
-		return string(body)
+	return func() string { return scraped(t, address.FindString(stderr.String())) }
+}
+
+// scraped returns the metrics at an address.
+func scraped(t *testing.T, address string) string {
+	t.Helper()
+	res, err := http.Get(address)
+	need(t, err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%s, %v: %s", res.Status, err, body)
 	}
+	return string(body)
 }
 
 // TestExport: the metrics are those of the queue, and the store's are there for queues that are named without a
@@ -68,7 +72,7 @@ func TestExport(t *testing.T) {
 	})
 }
 
-// TestExportOfAMisspeltQueue warns: an alert on its figures would never fire.
+// TestExportOfAMisspeltQueue warns, and serves no figures: an alert on their zeros would never fire.
 func TestExportOfAMisspeltQueue(t *testing.T) {
 	t.Parallel()
 	queue := newQueue(t)
@@ -83,6 +87,10 @@ func TestExportOfAMisspeltQueue(t *testing.T) {
 		return strings.Contains(stderr.String(), `warning: there is no queue "`+queue) &&
 			strings.Contains(stderr.String(), "serving http://")
 	})
+	address := regexp.MustCompile(`http://\S+`).FindString(stderr.String())
+	if page := scraped(t, address); !strings.Contains(page, "strikes_broker_up 1") || strings.Contains(page, queue) {
+		t.Error(page)
+	}
 	stop()
 	<-ended
 }
