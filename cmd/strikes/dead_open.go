@@ -99,6 +99,7 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, force bool) error {
 		if q.dead.Partitioned, q.dead.Partitions, err = broker.FindPartitions(ctx, conn, q.queue); err != nil {
 			return err
 		}
+		notePartition(stderr, q.queue, q.dead.Partitioned)
 		waiting := fmt.Sprintf("waiting for the management API to know queue %s, for 15 s at most\n", q.where())
 		q.api = deadletter.Management{URL: need.Management, Client: need.HTTPClient}
 		said := make(chan struct{})
@@ -128,6 +129,14 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, force bool) error {
 		}
 		return ctx.Err()
 	})
+}
+
+// notePartition says that a queue is a partition of another one, unless that is empty.
+func notePartition(stderr io.Writer, queue, of string) {
+	if of != "" && of != queue {
+		fmt.Fprintf(stderr, "queue %s is one partition of queue %s; give %[2]s for all of them\n", printable.Name(queue),
+			printable.Name(of))
+	}
 }
 
 // find finds the dead-letter queue's name, unless it is named, and checks it.

@@ -120,6 +120,10 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 			fmt.Fprintf(c.Err, withoutManagement, printable.Text(err.Error(), ""))
 		}
 		checkup := &doctor.Checkup{Conn: conn, Need: need, Store: store.Admin(), Named: len(queues) > 0, Probe: c.probe}
+		for _, queue := range queues {
+			of, _, _ := broker.PartitionedBy(ctx, conn, queue)
+			notePartition(c.Err, queue, of)
+		}
 		if len(queues) == 0 {
 			if queues, err = c.list(ctx, conn, checkup.Need); err != nil {
 				return err

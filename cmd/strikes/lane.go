@@ -152,10 +152,14 @@ func (c *storeVerb) lanes(ctx context.Context, queue string, limit int) error {
 	return c.withQueue(ctx, queue, func(q *ops.Queue) error {
 		most := cmp.Or(limit, math.MaxInt)
 		held, all, err := ops.Lanes(ctx, q.Store, q.VHost, []string{queue}, 0, most)
-		if err == nil && all == 0 { // a partitioned queue has none itself
+		if err == nil && (all == 0 || broker.MayPartition(queue) != "") { // a partitioned queue has none itself
 			of, n, missing := c.Partitions(ctx, queue)
-			if err = missing; err == nil && of == queue {
+			notePartition(c.Err, queue, of)
+			switch {
+			case of == queue:
 				held, all, err = ops.Lanes(ctx, q.Store, q.VHost, broker.Partitions(queue, n), 0, most)
+			case all == 0:
+				err = missing
 			}
 		}
 		if err != nil {

@@ -68,11 +68,19 @@ func PartitionOf(key string, n int) int {
 	return int(h % uint32(n)) //nolint:gosec // 2 to 256
 }
 
+// MayPartition returns the queue of which a name is a partition by its form; empty: of none.
+func MayPartition(name string) (queue string) {
+	queue = name[:max(strings.LastIndexByte(name, '.'), 0)]
+	if !IsPartition(name, queue) {
+		return ""
+	}
+	return queue
+}
+
 // PartitionedBy returns the queue of which a name is a partition, and the number of its partitions; empty: of none. A
 // queue with the name of a partition that no exchange chooses is of none: strikes did not declare it.
 func PartitionedBy(ctx context.Context, conn *amqp.Connection, name string) (queue string, n int, err error) {
-	queue = name[:max(strings.LastIndexByte(name, '.'), 0)]
-	if queue == "" || !IsPartition(name, queue) {
+	if queue = MayPartition(name); queue == "" {
 		return "", 0, nil
 	}
 	if leads, err := FindExchange(ctx, conn, queue); leads != Yes {
