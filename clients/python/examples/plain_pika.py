@@ -16,11 +16,13 @@ from strikes import Counter, Delivery, Outcome
 from strikes.settler import Settler
 
 
+def say(line: str) -> None:
+    """Print a line with one write. print itself ends the line with another, and the lines of threads would mix."""
+    print(line + "\n", end="", flush=True)
+
+
 def book(delivery: Delivery) -> None:
-    print(
-        f"attempt {delivery.attempt.number} of {delivery.attempt.last} at {delivery.id}: {delivery.body.decode()}",
-        flush=True,
-    )
+    say(f"attempt {delivery.attempt.number} of {delivery.attempt.last} at {delivery.id}: {delivery.body.decode()}")
     if b"4" in delivery.body:
         raise ValueError("no stock")
 
@@ -42,7 +44,7 @@ def main(queue: str) -> None:
         delivery = Delivery(
             body, properties.message_id or "", properties.headers or {}, method.redelivered, properties=properties
         )
-        print(f"{delivery.id}: {settler.handle(delivery, book, settle).value}", flush=True)
+        say(f"{delivery.id}: {settler.handle(delivery, book, settle).value}")
 
     def on_message(_channel, method, properties, body):
         threading.Thread(target=work, args=(method, properties, body), daemon=True).start()
