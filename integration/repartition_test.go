@@ -292,7 +292,7 @@ func TestPartitionsLockThatCannotBeRead(t *testing.T) {
 // taken for an internal error of the broker.
 func TestPartitionsLockOfALongName(t *testing.T) {
 	t.Parallel()
-	queue := uniqueName(t, strings.Repeat("é", 90))
+	queue := uniqueName(t, strings.Repeat("é", 80))
 	ch, err := dialBroker(t).Channel()
 	need(t, err)
 	_, err = ch.QueueDeclare(queue+".strikes-lock", false, false, true, false, nil)

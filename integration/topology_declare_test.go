@@ -2,6 +2,7 @@ package integration
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -126,6 +127,28 @@ func TestTopologyNames(t *testing.T) {
 		b.declare(topology.Spec{Queue: name})
 		b.want(name+" over AMQP", topology.Need{Queue: name, MaxRetries: 3}, want...)
 		b.want(name+" with the management API", topology.Need{Queue: name, MaxRetries: 3, Management: managementURL(t)})
+	}
+}
+
+// TestTopologyLongestName: the longest name that is not ASCII, of which the broker can say that there is no such queue.
+func TestTopologyLongestName(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	for _, partitions := range []int{0, 2} {
+		longest := 216 // in the virtual host /
+		if partitions > 0 {
+			longest -= len(".hash2")
+		}
+		name := uniqueName(t, strings.Repeat("é", 80))
+		name += strings.Repeat("x", longest-len(name))
+		spec := topology.Spec{Queue: name, Partitions: partitions}
+		declarePartitions(t, spec)
+		var refused *topology.FieldError
+		spec.Queue += "x"
+		if err := topology.Declare(t.Context(), b.conn, spec); !errors.As(err, &refused) || b.conn.IsClosed() ||
+			!strings.Contains(err.Error(), fmt.Sprint(longest, " bytes")) {
+			t.Error(err)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
@@ -37,6 +38,14 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		return err
 	}
 	s = s.withDefaults()
+	longest := broker.LongestName(conn.Config.Vhost, s.Queue)
+	if s.Partitions > 0 {
+		longest -= len(broker.HashExchange("", s.Partitions))
+	}
+	if len(s.Queue) > longest {
+		return fmt.Errorf("topology: %w", setting.New("Queue", s.Queue, fmt.Sprintf("at most %d bytes long, because it is "+
+			"not ASCII and an answer of the broker, with the name in it, has 255 bytes at most", longest)))
+	}
 	if of, n, err := broker.PartitionedBy(ctx, conn, s.Queue); err != nil || of != "" {
 		return cmp.Or(err, fmt.Errorf("topology: declare queue %q: %w: it is one of the %d partitions of queue %q: declare "+
 			"them together (strikes declare --partitions %[3]d %[5]s)", s.Queue, ErrRefused, n, of, shell.Operands(of)))

@@ -91,6 +91,15 @@ func CutRefusal(err error, names string) bool {
 	return errors.As(err, &closed) && Unconverted(closed) && !ascii(names)
 }
 
+// LongestName returns how many bytes a name may have, so that the broker's answer that there is no such queue or
+// exchange is not cut off: see CutRefusal.
+func LongestName(vhost, name string) int {
+	if ascii(vhost + name) {
+		return maxName
+	}
+	return maxName - len("NOT_FOUND - no exchange '' in vhost ''") - len(vhost)
+}
+
 func isRefusal(code int) bool {
 	return code == amqp.PreconditionFailed || code == amqp.AccessRefused || code == amqp.ResourceLocked
 }
