@@ -141,14 +141,14 @@ func After(conn *amqp.Connection, dial func(context.Context) (*amqp.Connection, 
 }
 
 // With calls f with a connection of its own. If the connection ends while f runs, the error of f says that the broker
-// is out of reach.
+// is out of reach, unless f has found that the request was wrong.
 func (b *Broker) With(ctx context.Context, f func(*amqp.Connection) error) error {
 	conn, err := b.Dial(ctx)
 	if err != nil {
 		return err
 	}
 	defer Close(conn)
-	if err = f(conn); err != nil && conn.IsClosed() && ctx.Err() == nil {
+	if err = f(conn); err != nil && conn.IsClosed() && ctx.Err() == nil && cli.ExitCode(err) != cli.ExitMisuse {
 		err = b.Explain(err)
 	}
 	return err

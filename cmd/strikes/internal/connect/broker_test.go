@@ -12,6 +12,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/topology"
 )
 
 var need = servertest.Need
@@ -75,6 +76,18 @@ func TestMissingVHost(t *testing.T) {
 	} {
 		if got := missingVHost(&amqp.Error{Code: amqp.NotAllowed, Reason: reason, Server: true}); got != want {
 			t.Errorf("%s: %v", reason, got)
+		}
+	}
+}
+
+// TestWithALostConnection: a broker that ends the connection with its refusal is not out of reach.
+func TestWithALostConnection(t *testing.T) {
+	b, err := NewBroker(servertest.BrokerURL(t), "test", "--amqp-url")
+	need(t, err)
+	for want, failed := range map[int]error{cli.ExitUnreachable: errors.New("lost"), cli.ExitMisuse: topology.ErrRefused} {
+		err := b.With(t.Context(), func(conn *amqp.Connection) error { return errors.Join(failed, conn.Close()) })
+		if cli.ExitCode(err) != want {
+			t.Errorf("exit %d: %v", cli.ExitCode(err), err)
 		}
 	}
 }
