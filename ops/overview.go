@@ -31,7 +31,7 @@ type Summary struct {
 	VHost   string  `json:"vhost"`
 	Queue   string  `json:"queue"`
 	Trouble Trouble `json:"trouble,omitempty"` // the worst
-	Absent  bool    `json:"absent,omitempty"`  // the broker has no such queue: the rest is only what the store keeps
+	Absent  bool    `json:"-"`                 // the broker has no such queue: the rest is only what the store keeps
 
 	Ready     *int   `json:"ready,omitempty"` // nil: the broker did not say; so are the next ones
 	Unacked   *int   `json:"unacked,omitempty"`
