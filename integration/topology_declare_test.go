@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -145,6 +146,10 @@ func TestTopologyLongestName(t *testing.T) {
 		declarePartitions(t, spec)
 		var refused *topology.FieldError
 		spec.Queue += "x"
+		if broker.VersionOf(b.conn).Before(4, 0) { // it has no such limit
+			declarePartitions(t, spec)
+			continue
+		}
 		if err := topology.Declare(t.Context(), b.conn, spec); !errors.As(err, &refused) || b.conn.IsClosed() ||
 			!strings.Contains(err.Error(), fmt.Sprint(longest, " bytes")) {
 			t.Error(err)

@@ -38,7 +38,7 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		return err
 	}
 	s = s.withDefaults()
-	longest := broker.LongestName(conn.Config.Vhost, s.Queue)
+	longest := broker.LongestName(conn, s.Queue)
 	if s.Partitions > 0 {
 		longest -= len(broker.HashExchange("", s.Partitions))
 	}

@@ -91,10 +91,11 @@ func CutRefusal(err error, names string) bool {
 	return errors.As(err, &closed) && Unconverted(closed) && !ascii(names)
 }
 
-// LongestName returns how many bytes a name may have, so that the broker's answer that there is no such queue or
-// exchange is not cut off: see CutRefusal.
-func LongestName(vhost, name string) int {
-	if ascii(vhost + name) {
+// LongestName returns how many bytes a name may have, so that the broker can answer that there is no such queue or
+// exchange: see CutRefusal. RabbitMQ 3.10.8 answers about every name.
+func LongestName(conn *amqp.Connection, name string) int {
+	vhost := conn.Config.Vhost
+	if ascii(vhost+name) || VersionOf(conn).Before(4, 0) {
 		return maxName
 	}
 	return maxName - len("NOT_FOUND - no exchange '' in vhost ''") - len(vhost)
