@@ -48,8 +48,8 @@ func Told(logger *slog.Logger, err error) error {
 	return WithCode(errors.New(refused.Error()), ExitCode(err))
 }
 
-// log is a slog.Handler that prints each remark, and each command for more, once, and in short. Every session checks the queue and the store before
-// it begins, and would repeat its warnings. strikes doctor prints them in full.
+// log is a slog.Handler that prints each remark, and each command for more, once and in short. Every session checks the
+// queue and the store before it begins, and would repeat its warnings. strikes doctor prints them in full.
 type log struct {
 	slog.Handler
 	to      io.Writer // for commands, which a slog.TextHandler would quote
