@@ -13,16 +13,17 @@ import (
 
 // The verbs of the audit log. Changes describes the first ones.
 const (
-	VerbPause      = "pause"
-	VerbResume     = "resume"
-	VerbSkip       = "skip"
-	VerbReset      = "reset"
-	VerbSetLimit   = "set limit"
-	VerbClearLimit = "clear limit"
-	VerbReplay     = "replay"
-	VerbDrop       = "drop"
-	VerbRelease    = "release"
-	VerbFix        = "doctor-fix"
+	VerbPause       = "pause"
+	VerbResume      = "resume"
+	VerbSkip        = "skip"
+	VerbReset       = "reset"
+	VerbSetLimit    = "set limit"
+	VerbClearLimit  = "clear limit"
+	VerbReplay      = "replay"
+	VerbDrop        = "drop"
+	VerbRelease     = "release"
+	VerbFix         = "doctor-fix"
+	VerbRepartition = "repartition"
 )
 
 // Change is a change of a queue, or of one of its messages, that takes effect at once. Command and console make it in

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"strings"
@@ -124,6 +125,13 @@ func (n *note) add(cmd *cobra.Command, kept, required string) {
 	f.StringVar(&n.by, "by", "", "who does it, as `NAME`; "+kept)
 	cli.FromEnv(f, "by")
 	cli.DefaultText(f, "by", "this user at this host")
+}
+
+// unaudited returns a function that says on w that the audit log could not be written for a change.
+func unaudited(verb string, w io.Writer) func(error) {
+	return func(err error) {
+		fmt.Fprintf(w, "the audit log lacks this %s: %s\n", verb, printable.Text(err.Error(), ""))
+	}
 }
 
 // given returns the note, which may lack a reason.

@@ -318,9 +318,7 @@ func (q *dlq) audit(ctx context.Context, stderr io.Writer, why counter.Note, ver
 	if q.store == nil {
 		return func() {}, func(int, error) {}
 	}
-	log := ops.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue, Warn: func(err error) {
-		fmt.Fprintf(stderr, "the audit log lacks this %s: %s\n", verb, printable.Text(err.Error(), ""))
-	}}
+	log := ops.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue, Warn: unaudited(verb, stderr)}
 	e, begun := counter.AuditEntry{Actor: why.By, Verb: verb, Subject: subject, Reason: why.Why}, false
 	begin = func() {
 		if !begun {

@@ -30,6 +30,7 @@ import (
 type declare struct {
 	cli.Streams
 	connect.Flags
+	note
 
 	kind               topology.Type // of the queue
 	singleActive, json bool
@@ -63,7 +64,7 @@ exchange write a colon as \: and a backslash as \\.
 its order: the queues QUEUE.0 to QUEUE.N-1, and the exchange QUEUE for
 publishers. --repartition changes N: it refuses unless every partition is empty,
 nothing consumes and no lane is blocked. Stop the publishers first: until it is
-done, their messages are returned.
+done, their messages are returned. The audit log keeps it, with --why and --by.
 
 --delay-queues also declares what long delays need. The queues strikes.delay.1m,
 10m, 1h, 6h and 24h serve the whole virtual host. QUEUE is bound to the exchange
@@ -91,6 +92,7 @@ the virtual host move delays over one minute, unless --delay-above is negative.`
 	flags.BoolVar(&d.repartition, "repartition", false, "change the number of partitions of QUEUE to that of --partitions")
 	d.AddStore(cmd)
 	d.AddManagement(cmd)
+	d.addAudit(cmd)
 	cli.FromEnv(flags, "type", "delivery-limit")
 	cli.DefaultText(flags, "delivery-limit", "1000")
 	cli.JSON(flags, &d.json, "print what is there now as one JSON object")
@@ -209,7 +211,15 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 			return err
 		}
 	}
-	return topology.Repartition(ctx, conn, spec)
+	if err = topology.Repartition(ctx, conn, spec); errors.Is(err, topology.ErrRefused) {
+		return err
+	}
+	log := &ops.Queue{Store: store.Admin(), VHost: b.VHost, Name: spec.Queue, Warn: unaudited(ops.VerbRepartition, d.Err)}
+	note := d.given()
+	log.Audit(ctx, counter.AuditEntry{
+		Actor: note.By, Verb: ops.VerbRepartition, Subject: fmt.Sprintf("%d to %d", n, spec.Partitions), Reason: note.Why,
+	}, err)
+	return err
 }
 
 // parseBinding reads EXCHANGE:KEY. A backslash in EXCHANGE takes the next character as it is, such as a colon. It

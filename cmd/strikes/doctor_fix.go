@@ -131,9 +131,8 @@ func (c *examination) carryOut(ctx context.Context, checkup *doctor.Checkup, pla
 		err = fmt.Errorf("queue %q still has %s: %s", plan.Queue, printable.Plural(len(left), "finding"), left[0].Seen)
 	}
 	note := c.given()
-	log := &ops.Queue{Store: checkup.Store, VHost: checkup.Conn.Config.Vhost, Name: plan.Named, Warn: func(err error) {
-		fmt.Fprintf(c.Err, "strikes: the audit log of the fix could not be written: %s\n", printable.Text(err.Error(), ""))
-	}}
+	log := &ops.Queue{Store: checkup.Store, VHost: checkup.Conn.Config.Vhost, Name: plan.Named,
+		Warn: unaudited(ops.VerbFix, c.Err)}
 	log.Audit(ctx, counter.AuditEntry{
 		Actor: note.By, Verb: ops.VerbFix, Subject: plan.Queue, Reason: note.Why, Count: int64(len(done)),
 	}, err)
