@@ -159,7 +159,10 @@ func origin(stack string) string {
 func errExhausted(r counter.Reply) error {
 	counted := printable.Plural(r.Failures, "failure") + " and " + printable.Plural(r.Crashes, "crash")
 	limit := "the limit of " + printable.Plural(r.Limit, "attempt")
-	if r.Counted() < r.Limit {
+	switch {
+	case r.Cause == counter.CauseSkipped:
+		return fmt.Errorf("an operator skipped it after %s: %s", counted, r.Reason)
+	case r.Counted() < r.Limit:
 		return fmt.Errorf("dead-lettered after %s, before %s (%s); the last: %s", counted, limit, r.Cause, r.Reason)
 	}
 	return fmt.Errorf("%s reached %s; the last: %s", counted, limit, r.Reason)

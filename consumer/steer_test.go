@@ -161,6 +161,7 @@ func TestExhaustedText(t *testing.T) {
 		"2 failures and 1 crash reached the limit of 3 attempts; the last: boom": {Failures: 2, Crashes: 1, Limit: 3},
 		"dead-lettered after 1 failure and 0 crashes, before the limit of 2 attempts (too-old); the last: boom": {Failures: 1,
 			Limit: 2, Cause: counter.CauseTooOld},
+		"an operator skipped it after 1 failure and 0 crashes: boom": {Failures: 1, Limit: 2, Cause: counter.CauseSkipped},
 	} {
 		if r.Reason = "boom"; errExhausted(r).Error() != want {
 			t.Errorf("got %q, want %q", errExhausted(r), want)

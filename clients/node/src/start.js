@@ -119,8 +119,10 @@ async function sendStart(s, d) {
     decided(s, d)
     if (next === DEAD_LETTER) {
       d.cause = reply.cause
-      d.failure = new Error(
-        `the limit was reached (failed attempts: ${counted(reply)}, limit: ${reply.limit}); the last: ${reply.reason}`
+      const counts = `(failed attempts: ${counted(reply)}, limit: ${reply.limit})`
+      d.failure = new Error(reply.cause === 'skipped'
+        ? `an operator skipped it ${counts}: ${reply.reason}`
+        : `the limit was reached ${counts}; the last: ${reply.reason}`
       )
     } else if (next === ISOLATE) {
       s.observe(d, 'isolate')

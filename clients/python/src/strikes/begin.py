@@ -110,10 +110,12 @@ def _send_start(s: Session, d: Progress) -> Steps:
     decided(s, d)
     if step is Step.DEAD_LETTER:
         d.cause = reply.cause
-        d.failure = RuntimeError(
-            f"the limit was reached (failures: {reply.failures}, crashes: {reply.crashes}, attempts: {reply.limit}); "
-            "the last: " + reply.reason.decode("utf-8", "replace")
-        )
+        counts = f"(failures: {reply.failures}, crashes: {reply.crashes}, attempts: {reply.limit})"
+        reason = reply.reason.decode("utf-8", "replace")
+        if reply.cause == Cause.SKIPPED:
+            d.failure = RuntimeError(f"an operator skipped it {counts}: {reason}")
+        else:
+            d.failure = RuntimeError(f"the limit was reached {counts}; the last: {reason}")
     elif step is Step.ISOLATE:
         s.observe(d, Outcome.ISOLATE)
     return step, None
