@@ -57,13 +57,15 @@ func planResume(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Breaker = breakerOf(state)
+	if p.Breaker = breakerOf(state); p.Breaker == nil && a.Count > 0 {
+		p.Breaker = new(Breaker) // Patience may keep failures from being counted though it is closed
+	}
 	switch {
 	case paused != nil:
 		p.Note = paused.Note
 	case p.Breaker == nil:
-		return nil, noneError{fmt.Sprintf("queue %q in virtual host %q is not paused, and its breaker is closed%s", q.Name,
-			q.VHost, p.needless())}
+		return nil, noneError{fmt.Sprintf("queue %q in virtual host %q is not paused, and its breaker is closed", q.Name,
+			q.VHost)}
 	}
 	return p, nil
 }
@@ -131,10 +133,7 @@ func (p *Pause) Running() []Consumer {
 
 // Text says whether the queue is paused, by whom and why, and how many consumers have stopped.
 func (p *Pause) Text() string {
-	queue, note, closed := printable.Name(p.Queue), p.Note.Text(), ""
-	if !p.Paused && p.Breaker == nil && p.count > 0 {
-		closed = "; its breaker is closed" + p.needless()
-	}
+	queue, note := printable.Name(p.Queue), p.Note.Text()
 	switch {
 	case p.Breaker != nil && p.Note == counter.Note{}:
 		return queue + ": " + p.closed()
@@ -143,11 +142,11 @@ func (p *Pause) Text() string {
 		ended.Breaker, ended.count = nil, 0
 		return ended.Text() + "; " + p.closed()
 	case !p.Paused && p.Before:
-		return queue + ": is resumed already" + closed
+		return queue + ": is resumed already"
 	case !p.Paused && p.Done:
-		return queue + ": resumed; it was paused" + note + closed
+		return queue + ": resumed; it was paused" + note
 	case !p.Paused:
-		return queue + ": would be resumed; it is paused" + note + closed
+		return queue + ": would be resumed; it is paused" + note
 	case p.Before:
 		return queue + ": is paused already," + note + p.stopped()
 	case p.Done:
@@ -156,22 +155,16 @@ func (p *Pause) Text() string {
 	return queue + ": would be paused"
 }
 
-// needless says that a closed breaker needs no --count.
-func (p *Pause) needless() string {
-	if p.count == 0 {
-		return ""
-	}
-	return ", so every failure is counted already: --count is for a breaker that is open"
-}
-
 // closed says that the breaker is closed.
 func (p *Pause) closed() string {
 	text := "its breaker is closed; it was open"
 	switch {
 	case !p.Breaker.Stops():
 		switch {
-		case p.count > 0:
+		case p.count > 0 && p.Done:
 			return fmt.Sprintf("every failure counts for %v", p.count)
+		case p.count > 0:
+			return fmt.Sprintf("every failure would count for %v", p.count)
 		case p.Done:
 			return "the time for which every failure counts has ended"
 		}

@@ -184,7 +184,7 @@ func TestBreaker(t *testing.T) {
 			f.fail("h i j")
 			f.is("in doubt 3")
 			f.later(time.Millisecond)
-			if f.ask(0, 0); f.q.Breaker.Resume(time.Minute, f.now) {
+			if f.ask(0, 0); f.q.Breaker.Resume(0, f.now) {
 				f.t.Error("a closed breaker was resumed")
 			}
 		},
@@ -289,6 +289,15 @@ func TestPatience(t *testing.T) {
 	f.want(f.fail("a a"), "UNCOUNTED3 UNCOUNTED3")
 	f.later(time.Second)
 	f.ask(time.Second/2, 0)
+	f.want(start(), "RUN 0s")
+	f.want(f.fail("a"), "EXHAUSTED4")
+
+	f = newFleet(t)
+	f.p.Patience = time.Hour
+	f.want(f.fail("a a a a"), "REQUEUE1 REQUEUE2 REQUEUE3 UNCOUNTED3")
+	if !f.q.Breaker.Resume(time.Minute, f.now) {
+		t.Error("a closed breaker keeps an operator from having failures counted")
+	}
 	f.want(start(), "RUN 0s")
 	f.want(f.fail("a"), "EXHAUSTED4")
 
