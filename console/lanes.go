@@ -232,15 +232,15 @@ func (l laneChange) change(ctx context.Context, j *job, q deadLetters, store dea
 		ops.VerbReplay: q.ReplayLane, ops.VerbDrop: q.DropLane, ops.VerbRelease: q.ReleaseLane,
 	}[l.Verb]
 	result, err := do(ctx, lane)
-	return outcomeOfLane(result), laneAdvice(file.end(err))
+	return outcomeOfLane(l.Verb, result), laneAdvice(file.end(err))
 }
 
-func outcomeOfLane(r deadletter.LaneResult) outcome {
+func outcomeOfLane(verb string, r deadletter.LaneResult) outcome {
 	state := "the lane is still blocked"
 	if r.Released {
 		state = "the lane is released"
 	}
-	return outcome{Done: r.Replayed + r.Dropped, Parts: append([]string{state}, ops.LaneParts(r)...)}
+	return outcome{Done: r.Replayed + r.Dropped, Parts: append([]string{state}, ops.LaneParts(verb, r)...)}
 }
 
 // laneAdvice says what to do next.

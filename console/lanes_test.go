@@ -191,12 +191,19 @@ func TestLaneNeedsVerbs(t *testing.T) {
 }
 
 func TestOutcomeOfLane(t *testing.T) {
-	o := outcomeOfLane(deadletter.LaneResult{Replayed: 1, Dropped: 3, Missing: 2, Doubles: 1, Released: true,
+	o := outcomeOfLane(ops.VerbDrop, deadletter.LaneResult{Replayed: 1, Dropped: 3, Missing: 2, Doubles: 1, Released: true,
 		Undecided: []string{"m"}})
 	want := []string{"the lane is released", "1 replayed", "3 dropped", "2 of them missing, so in no file",
 		"1 duplicate taken off", "1 message in the file, but maybe still in the dead-letter queue"}
 	if o.Done != 4 || !slices.Equal(o.Parts, want) {
 		t.Errorf("%d, %q", o.Done, o.Parts)
+	}
+	for verb, want := range map[string]string{
+		ops.VerbDrop: "0 dropped", ops.VerbRelease: "0 replayed", ops.VerbReplay: "0 replayed",
+	} {
+		if got := outcomeOfLane(verb, deadletter.LaneResult{}).Parts[1:]; !slices.Equal(got, []string{want}) {
+			t.Errorf("%s of no message: %q, want %q", verb, got, want)
+		}
 	}
 }
 

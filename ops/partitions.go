@@ -160,12 +160,13 @@ func Lanes(ctx context.Context, store *counter.Admin, vhost string, queues []str
 	return all[min(skip, len(all)):min(end, len(all))], blocked, nil
 }
 
-// LaneParts lists the changes of a lane, each in a few words.
-func LaneParts(r deadletter.LaneResult) (parts []string) {
-	if r.Replayed > 0 || r.Dropped == 0 {
+// LaneParts lists the changes of a lane by a verb, each in a few words.
+func LaneParts(verb string, r deadletter.LaneResult) (parts []string) {
+	none := r.Replayed == 0 && r.Dropped == 0
+	if r.Replayed > 0 || none && verb != VerbDrop {
 		parts = append(parts, fmt.Sprintf("%d replayed", r.Replayed))
 	}
-	if r.Dropped > 0 {
+	if r.Dropped > 0 || none && verb == VerbDrop {
 		parts = append(parts, fmt.Sprintf("%d dropped", r.Dropped))
 	}
 	if r.Missing > 0 {

@@ -232,11 +232,11 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 		if result.Released {
 			released++
 		}
-		if reported := c.reportLane(l.Name, result); reported != nil {
+		if reported := c.reportLane(ops.VerbReplay, l.Name, result); reported != nil {
 			return reported
 		}
 		waits := errors.Is(err, deadletter.ErrLaneWaiting) && q.isConsumed(ctx, l.Queue)
-		if err = explainLane(err, queue, l.Name); !waits && !staysBlocked(err) {
+		if err = explainLane(err, ops.VerbReplay, queue, l.Name); !waits && !staysBlocked(err) {
 			return err
 		}
 		fmt.Fprintln(c.Err, printable.Text(err.Error(), ""))
@@ -302,7 +302,7 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 	defer q.close()
 	state, at, err := q.findLane(ctx, lane)
 	if err != nil {
-		return explainLane(err, queue, lane)
+		return explainLane(err, verb, queue, lane)
 	}
 	if verb != ops.VerbDrop {
 		q.warnIdle(ctx, c.Err, at)
@@ -331,7 +331,7 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 		err = errors.Join(err, file.finish())
 	}
 	end(result.Replayed+result.Dropped, err)
-	if reported := c.reportLane(lane, result); err == nil {
+	if reported := c.reportLane(verb, lane, result); err == nil {
 		err = reported
 	}
 	if result.Released {
@@ -340,7 +340,7 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 				printable.Name(other))
 		}
 	}
-	return q.fail(explainLane(err, queue, lane))
+	return q.fail(explainLane(err, verb, queue, lane))
 }
 
 // lanesIn names the queues that have the lanes.
@@ -363,7 +363,7 @@ func (q *dlq) findLane(ctx context.Context, lane string) (state *counter.LaneSta
 	return nil, "", fmt.Errorf("queue %q, lane %q: %w", q.queue, lane, counter.ErrNotBlocked)
 }
 
-func (c *lanes) reportLane(lane string, r deadletter.LaneResult) error {
+func (c *lanes) reportLane(verb, lane string, r deadletter.LaneResult) error {
 	if c.json {
 		return jsonl.NewEncoder(c.Out).Encode(map[string]any{
 			"lane": lane, "replayed": r.Replayed, "dropped": r.Dropped, "missing": r.Missing, "doubles": r.Doubles,
@@ -378,8 +378,8 @@ func (c *lanes) reportLane(lane string, r deadletter.LaneResult) error {
 	if len(r.Undecided) > 0 {
 		names = ":" + shownIDs(r.Undecided, 5)
 	}
-	_, err := fmt.Fprintf(c.Out, "lane %s %s: %s%s\n", printable.Name(lane), state, strings.Join(ops.LaneParts(r), ", "),
-		names)
+	_, err := fmt.Fprintf(c.Out, "lane %s %s: %s%s\n", printable.Name(lane), state,
+		strings.Join(ops.LaneParts(verb, r), ", "), names)
 	return err
 }
 
@@ -440,10 +440,14 @@ func (c *deadChange) refuseBlocked(ctx context.Context, q *dlq, lanes []string, 
 }
 
 // explainLane says what to do next, and gives an error its exit code.
-func explainLane(err error, queue, lane string) error {
+func explainLane(err error, verb, queue, lane string) error {
 	operand := shell.Operands(queue)
 	giveUp := "strikes lane release " + shell.Operands(queue, lane) + " --missing --to FILE"
-	without := "strikes lane replay " + shell.Operands(queue, lane) + " --missing"
+	without := "strikes lane replay " + shell.Operands(queue, lane) + " --missing replays"
+	if verb == ops.VerbDrop {
+		giveUp = "strikes lane drop " + shell.Operands(queue, lane) + " --missing --to FILE"
+		without = giveUp + " drops"
+	}
 	var at *deadletter.LaneError
 	switch {
 	case errors.Is(err, counter.ErrNotBlocked):
@@ -454,7 +458,7 @@ func explainLane(err error, queue, lane string) error {
 	case errors.Is(err, deadletter.ErrLaneChanged):
 		return fmt.Errorf("%w, so none is dropped; strikes lane list %s shows it", err, operand)
 	case errors.Is(err, deadletter.ErrLaneMissing):
-		return fmt.Errorf("%w; if it expired or was taken by another program, or if the store was rolled back, %s replays "+
+		return fmt.Errorf("%w; if it expired or was taken by another program, or if the store was rolled back, %s "+
 			"the lane without it and all others that are missing", err, without)
 	case errors.Is(err, deadletter.ErrLaneWaiting):
 		return fmt.Errorf("%w; strikes status %s shows whether consumers run and whether the queue is paused; only if the "+
