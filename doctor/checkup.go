@@ -326,22 +326,25 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Findi
 	return found
 }
 
-// paused reports a queue that an operator paused.
+// paused reports a queue that an operator paused, or that is paused for an exhausted message.
 func (c *Checkup) paused(ctx context.Context, vhost, queue string) ([]inspect.Finding, error) {
 	pause, err := c.Store.Paused(ctx, vhost, queue)
 	if pause == nil || err != nil {
 		return nil, err
 	}
-	return []inspect.Finding{judgePause(pause.Note, queue)}, nil
+	return []inspect.Finding{judgePause(pause, queue)}, nil
 }
 
-func judgePause(note counter.Note, queue string) inspect.Finding {
-	by := ""
-	if note.By != "" {
-		by = ", by " + printable.Line(note.By, 80)
+func judgePause(p *counter.Pause, queue string) inspect.Finding {
+	code, by, id := "paused", "", ""
+	if p.By != "" {
+		by = ", by " + printable.Line(p.By, 80)
 	}
-	return inspect.Say("paused", inspect.Vars{
-		"at": note.At.Format(time.RFC3339), "by": by, "why": printable.Line(note.Why, 200), "queue": shell.Operands(queue),
+	if p.Holding != nil {
+		code, id = "paused/message", printable.Name(p.Holding.ID)
+	}
+	return inspect.Say(code, inspect.Vars{
+		"at": p.At.Format(time.RFC3339), "by": by, "why": printable.Line(p.Why, 200), "queue": shell.Operands(queue), "id": id,
 	})
 }
 

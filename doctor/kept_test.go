@@ -11,15 +11,21 @@ import (
 
 func TestPauseFinding(t *testing.T) {
 	note := counter.Note{By: "jo", Why: "supplier down\nmore", At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
-	f := judgePause(note, "it's")
+	f := judgePause(&counter.Pause{Note: note}, "it's")
 	if f.Code != "paused" || f.Severity != inspect.Warning ||
 		f.Seen != "the queue has been paused since 2026-11-21T12:00:00Z, by jo: supplier down…" ||
 		!strings.HasSuffix(f.Fix, `run strikes resume 'it'\''s'`) {
 		t.Errorf("finding: %+v", f)
 	}
 	note.By = ""
-	if f := judgePause(note, "q"); !strings.Contains(f.Seen, "since 2026-11-21T12:00:00Z: supplier down") {
+	if f := judgePause(&counter.Pause{Note: note}, "q"); !strings.Contains(f.Seen,
+		"since 2026-11-21T12:00:00Z: supplier down") {
 		t.Errorf("finding: %+v", f)
+	}
+	held := &counter.Pause{Note: note, Holding: &counter.Holding{Message: counter.Message{ID: "m-1"}}}
+	if f := judgePause(held, "q"); f.Code != "paused" || !strings.HasPrefix(f.Fix, "decide about message m-1, because a "+
+		"resume alone does not end this pause") {
+		t.Errorf("finding of an exhausted message: %+v", f)
 	}
 }
 

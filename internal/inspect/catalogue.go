@@ -461,6 +461,12 @@ var catalogue = map[string]text{
 		"its consumers take no deliveries; the messages wait in the queue",
 		"if the reason is gone, run strikes resume {queue}",
 	},
+	"paused/message": {
+		Warning, "the queue has been paused since {at}{by}: {why}",
+		"its consumers take no deliveries; the messages wait in the queue",
+		"decide about message {id}, because a resume alone does not end this pause: strikes status {queue} names the " +
+			"commands",
+	},
 	// The store
 	CodeNoStore: {
 		Error, "{reason}",
