@@ -112,7 +112,7 @@ const (
 const auditTimeout = 2 * time.Second
 
 // Audit adds a change to the audit log of the queue, with the error that ended it, nil if it is done. The change stands
-// if the log cannot be written: Warn gets that error.
+// if the log cannot be written: Warn gets an error that says so.
 func (q *Queue) Audit(ctx context.Context, e counter.AuditEntry, err error) {
 	e.Result = cmp.Or(e.Result, ResultDone)
 	if err != nil {
@@ -121,7 +121,7 @@ func (q *Queue) Audit(ctx context.Context, e counter.AuditEntry, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
 	if err := q.Store.Audit(ctx, q.VHost, q.Name, e); err != nil && q.Warn != nil {
-		q.Warn(err)
+		q.Warn(fmt.Errorf("the audit log lacks this %s: %w", e.Verb, err))
 	}
 }
 

@@ -2,8 +2,11 @@ package ops
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
 
 	"github.com/strikesmq/strikes/counter"
 )
@@ -85,5 +88,20 @@ func TestMaxAgeBesideALimit(t *testing.T) {
 	}
 	if l := plan.(*Limit); l.DeadLetters != 0 || l.Question(1) != "" {
 		t.Errorf("%d would be dead-lettered; the command asks %q", l.DeadLetters, l.Question(1))
+	}
+}
+
+// TestAuditThatCannotBeWritten: the change stands, and the operator learns that the audit log lacks it.
+func TestAuditThatCannotBeWritten(t *testing.T) {
+	store := miniredis.RunT(t)
+	c, err := counter.Dial("redis://"+store.Addr(), nil)
+	need(t, err)
+	defer c.Close() //nolint:errcheck // the server goes with the test
+	store.SetError("OOM command not allowed")
+	q, warned := &Queue{Store: c.Admin(), VHost: "/", Name: "orders"}, error(nil)
+	q.Warn = func(err error) { warned = err }
+	q.Audit(t.Context(), counter.AuditEntry{Verb: VerbPause}, nil)
+	if warned == nil || !strings.HasPrefix(warned.Error(), "the audit log lacks this pause: ") {
+		t.Errorf("warned of %v", warned)
 	}
 }

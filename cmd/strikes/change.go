@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/user"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -127,11 +128,11 @@ func (n *note) add(cmd *cobra.Command, kept, required string) {
 	cli.DefaultText(f, "by", "this user at this host")
 }
 
-// unaudited returns a function that says on w that the audit log could not be written for a change.
-func unaudited(verb string, w io.Writer) func(error) {
-	return func(err error) {
-		fmt.Fprintf(w, "the audit log lacks this %s: %s\n", verb, printable.Text(err.Error(), ""))
-	}
+// unaudited returns a function that prints the error of an audit log on w, once: mostly the store refuses all entries
+// for one reason.
+func unaudited(w io.Writer) func(error) {
+	var once sync.Once
+	return func(err error) { once.Do(func() { fmt.Fprintf(w, "strikes: %s\n", printable.Text(err.Error(), "")) }) }
 }
 
 // given returns the note, which may lack a reason.

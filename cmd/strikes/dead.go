@@ -318,7 +318,7 @@ func (q *dlq) audit(ctx context.Context, stderr io.Writer, why counter.Note, ver
 	if q.store == nil {
 		return func() {}, func(int, error) {}
 	}
-	log := ops.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue, Warn: unaudited(verb, stderr)}
+	log := ops.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue, Warn: unaudited(stderr)}
 	e, begun := counter.AuditEntry{Actor: why.By, Verb: verb, Subject: subject, Reason: why.Why}, false
 	begin = func() {
 		if !begun {

@@ -214,7 +214,7 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 	if err = topology.Repartition(ctx, conn, spec); errors.Is(err, topology.ErrRefused) {
 		return err
 	}
-	log := &ops.Queue{Store: store.Admin(), VHost: b.VHost, Name: spec.Queue, Warn: unaudited(ops.VerbRepartition, d.Err)}
+	log := &ops.Queue{Store: store.Admin(), VHost: b.VHost, Name: spec.Queue, Warn: unaudited(d.Err)}
 	note := d.given()
 	log.Audit(ctx, counter.AuditEntry{
 		Actor: note.By, Verb: ops.VerbRepartition, Subject: fmt.Sprintf("%d to %d", n, spec.Partitions), Reason: note.Why,

@@ -132,7 +132,7 @@ func (c *examination) carryOut(ctx context.Context, checkup *doctor.Checkup, pla
 	}
 	note := c.given()
 	log := &ops.Queue{Store: checkup.Store, VHost: checkup.Conn.Config.Vhost, Name: plan.Named,
-		Warn: unaudited(ops.VerbFix, c.Err)}
+		Warn: unaudited(c.Err)}
 	log.Audit(ctx, counter.AuditEntry{
 		Actor: note.By, Verb: ops.VerbFix, Subject: plan.Queue, Reason: note.Why, Count: int64(len(done)),
 	}, err)
