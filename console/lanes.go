@@ -247,7 +247,7 @@ func outcomeOfLane(verb string, r deadletter.LaneResult) outcome {
 func laneAdvice(err error) error {
 	for is, advice := range map[error]string{
 		deadletter.ErrLaneFailed:  "fix its cause and replay the lane again, or release the lane without it",
-		deadletter.ErrLaneMissing: "if it expired or another program took it, release the lane and give it up",
+		deadletter.ErrLaneMissing: "if it expired or another program took it, release or drop the lane, and give it up",
 		deadletter.ErrLaneWaiting: "check that a consumer runs and the queue is not paused",
 		deadletter.ErrLaneBusy:    "pause their publishers, then replay the lane again",
 	} {
