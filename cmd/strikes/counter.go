@@ -166,9 +166,7 @@ func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Que
 		return err
 	}
 	defer store.Close()
-	err = f(&ops.Queue{Store: store.Admin(), VHost: vhost, Name: queue, Warn: func(err error) {
-		fmt.Fprintf(c.Err, "strikes: %s\n", printable.Text(err.Error(), ""))
-	}})
+	err = f(&ops.Queue{Store: store.Admin(), VHost: vhost, Name: queue, Warn: unaudited(c.Err)})
 	var foreign *ops.ForeignError
 	switch {
 	case errors.As(err, &foreign):
