@@ -10,6 +10,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // Pause is the pause of a queue, or a change of it that an operator is about to make.
@@ -23,9 +24,10 @@ type Pause struct {
 	Consumers []Consumer `json:"consumers,omitempty"` // processes that consume the queue
 	Breaker   *Breaker   `json:"breaker,omitempty"`   // that a resume closes
 
-	why   counter.Note
-	wait  time.Duration
-	count time.Duration // for which every failure counts after a resume
+	why     counter.Note
+	wait    time.Duration
+	count   time.Duration // for which every failure counts after a resume
+	holding string        // the exhausted message that pauses the queue again after a resume
 }
 
 // Consumer is a process that consumes a queue.
@@ -62,7 +64,9 @@ func planResume(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	}
 	switch {
 	case paused != nil:
-		p.Note = paused.Note
+		if p.Note = paused.Note; paused.Holding != nil {
+			p.holding = paused.Holding.ID
+		}
 	case p.Breaker == nil:
 		return nil, noneError{fmt.Sprintf("queue %q in virtual host %q is not paused, and its breaker is closed", q.Name,
 			q.VHost)}
@@ -134,6 +138,10 @@ func (p *Pause) Running() []Consumer {
 // Text says whether the queue is paused, by whom and why, and how many consumers have stopped.
 func (p *Pause) Text() string {
 	queue, note := printable.Name(p.Queue), p.Note.Text()
+	if p.holding != "" {
+		note += fmt.Sprintf("; message %s pauses it again unless you decide about it: strikes status %s names the commands",
+			printable.Name(p.holding), shell.Operands(p.Queue))
+	}
 	switch {
 	case p.Breaker != nil && p.Note == counter.Note{}:
 		return queue + ": " + p.closed()
