@@ -141,7 +141,9 @@ func (a *Admin) consumers(ctx context.Context, of Queue, paused *Pause) (out []C
 		}
 		for i, c := range some {
 			if now.Sub(c.Seen).Abs() < forgottenReader {
-				c.Waiting = parseWaiting(docs[i].Data)
+				if !c.Paused { // else it holds none, whatever it reported in the last seconds
+					c.Waiting = parseWaiting(docs[i].Data)
+				}
 				out = append(out, c)
 			}
 		}

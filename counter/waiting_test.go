@@ -22,6 +22,13 @@ func TestWaiting(t *testing.T) {
 				t.Errorf("%s: %+v, want %+v", s.name, got, want)
 			}
 		}
+		// It stops, and its last report is not yet forgotten.
+		needOf(t, s.name, s.Pause(t.Context(), "/", "orders", Note{Why: "a test"}))
+		needOf(t, s.name, errOf(s.Control(t.Context(), "/", "orders", Reader{Token: "a", Consumer: "host", Stopped: true})))
+		all, err := s.Consumers(t.Context(), "/", "orders")
+		if err != nil || len(all) != 1 || !all[0].Paused || all[0].Waiting.Messages != 0 {
+			t.Errorf("%s: a stopped process holds messages: %+v, %v", s.name, all, err)
+		}
 	}
 }
 
