@@ -344,7 +344,8 @@ func judgePause(p *counter.Pause, queue string) inspect.Finding {
 		code, id = "paused/message", printable.Name(p.Holding.ID)
 	}
 	return inspect.Say(code, inspect.Vars{
-		"at": p.At.Format(time.RFC3339), "by": by, "why": printable.Line(p.Why, 200), "queue": shell.Operands(queue), "id": id,
+		"at": p.At.Format(time.RFC3339), "by": by, "why": printable.Line(p.Why, 200), "queue": shell.Operands(queue),
+		"id": id,
 	})
 }
 

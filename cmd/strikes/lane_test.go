@@ -8,7 +8,8 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// TestLaneAdviceNamesTheVerb: the advice after a drop that stopped does not replay the messages that were to be dropped.
+// TestLaneAdviceNamesTheVerb: the advice after a drop that stopped does not replay the messages that were to be
+// dropped.
 func TestLaneAdviceNamesTheVerb(t *testing.T) {
 	for _, tt := range []struct {
 		verb string

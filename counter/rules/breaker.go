@@ -140,8 +140,9 @@ func (b *Breaker) Await(now time.Time) bool {
 }
 
 // Resume closes the breaker for an operator. Every failure counts from now on for the time count, also that of a last
-// attempt, which Patience does not count while the breaker is closed. A count of zero ends a time that an earlier Resume
-// began. It does nothing and reports false if the breaker is closed, the queue is not in doubt, and no such time lasts.
+// attempt, which Patience does not count while the breaker is closed. A count of zero ends a time that an earlier
+// Resume began. It does nothing and reports false if the breaker is closed, the queue is not in doubt, and no such
+// time lasts.
 func (b *Breaker) Resume(count time.Duration, now time.Time) bool {
 	now = now.Truncate(time.Millisecond)
 	b.bound(now)
