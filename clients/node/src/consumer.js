@@ -180,11 +180,14 @@ export class Consumer {
       model = await within(Promise.race([connecting, stopped]), CONNECT_TIMEOUT, 'connecting')
     } catch (err) {
       connecting.then((late) => late.close()).catch(() => {})
-      const denied = /\b403\b|ACCESS.REFUSED|\b530\b|NOT_ALLOWED/.test(textOf(err))
+      const text = textOf(err)
+      // A connection limit passes: the broker counts a lost connection until it misses its heartbeats.
+      const crowded = text.includes('connection limit (')
+      const denied = !crowded && /\b403\b|ACCESS.REFUSED|\b530\b|NOT_ALLOWED/.test(text)
       r.denials = denied ? r.denials + 1 : 0
       if (r.denials >= 2) {
         throw new RefusedError(
-          `queue ${JSON.stringify(this.settings.queue)}: the broker refuses the connection: ${textOf(err)}`,
+          `queue ${JSON.stringify(this.settings.queue)}: the broker refuses the connection: ${text}`,
           err
         )
       }
@@ -363,7 +366,7 @@ async function awaitResume({ stop, control }, model) {
  * @param {StoreError} err
  */
 function neverServes(err) {
-  return err.fault === 'denied' || err.fault === 'not a Redis'
+  return ['denied', 'not a Redis', 'not set up'].includes(err.fault)
 }
 
 /** @param {ConsumerOptions} options @returns {() => Promise<any>} */

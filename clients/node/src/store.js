@@ -79,13 +79,17 @@ export class Store {
     this.redis = redis
     /** @type {Error | undefined} */
     this.lastError = undefined
-    /** @type {StoreError | undefined} ioredis goes on without credentials that were refused, as another user */
-    this.denied = undefined
-    redis.on('connect', () => { this.denied = undefined })
+    /**
+     * ioredis goes on without credentials that were refused, as another user, and without a database that does not
+     * exist, in database 0.
+     * @type {StoreError | undefined}
+     */
+    this.refused = undefined
+    redis.on('connect', () => { this.refused = undefined })
     redis.on('error', (err) => {
       this.lastError = err
       const failed = storeError(err)
-      if (failed.fault === 'denied') this.denied = failed
+      if (failed.fault === 'denied' || failed.fault === 'not set up') this.refused = failed
     })
     redis.on('ready', () => { this.lastError = undefined })
   }
@@ -115,7 +119,7 @@ export class Store {
    */
   async command(words, until) {
     if (this.redis.status !== 'ready' || !(/** @type {any} */ (this.redis).stream?.writable)) await this.ready(until)
-    if (this.denied) throw this.denied
+    if (this.refused) throw this.refused
     /** @type {any} */
     const stream = this.redis.stream
     const received = stream?.bytesRead
@@ -186,6 +190,7 @@ const REPLIES = [
   ['ERR Protocol error: unauthenticated', 'denied'],
   ["ERR The user executing the script can't", 'denied'], ['ERR ACL failure in script', 'denied'],
   ['ERR unknown command', 'not a Redis'],
+  ['ERR DB index is out of range', 'not set up'], ['ERR SELECT is not allowed in cluster mode', 'not set up'],
 ]
 
 /**

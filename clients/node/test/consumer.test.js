@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { test } from 'node:test'
+import { Consumer } from '../src/consumer.js'
 import { ControlReader } from '../src/control.js'
 import { dial } from '../src/counter.js'
 import { StoreError } from '../src/errors.js'
@@ -303,6 +304,18 @@ for (const [what, queue, exchange, says] of [
     if (says) assert.match(unread[0], says)
   })
 }
+
+test('a connection limit passes, and refused credentials do not', async () => {
+  for (const [reason, counted] of [
+    ["access to vhost '/' refused for user 'guest': connection limit (1) is reached", 0],
+    ["access to vhost '/' refused for user 'guest'", 1]
+  ]) {
+    const connect = async () => { throw new Error(`530 (NOT-ALLOWED) with message "NOT_ALLOWED - ${reason}"`) }
+    const r = { denials: 0, stop: { on: () => () => {} } }
+    await assert.rejects(Consumer.prototype.dial.call({ connect, settings: { queue: 'q' } }, r), /NOT_ALLOWED/)
+    assert.equal(r.denials, counted)
+  }
+})
 
 test('a queue is consumed if the broker denies its redeclaration', async (t) => {
   const f = await fixture(t)

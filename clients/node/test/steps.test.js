@@ -156,6 +156,17 @@ test('credentials that are refused', async () => {
   }
 })
 
+test('a database that does not exist is not replaced by database 0', async () => {
+  const url = new URL(redisURL)
+  url.pathname = '/999999'
+  const missing = dial(url.href)
+  try {
+    await assert.rejects(missing.start(attempt(), 'shared', 3), { fault: 'not set up' })
+  } finally {
+    missing.close()
+  }
+})
+
 test('a reply that came while the event loop was blocked is in time', async (t) => {
   const own = dial(redisURL)
   t.after(() => own.close())

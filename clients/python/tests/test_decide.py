@@ -84,6 +84,17 @@ def test_backoff(monkeypatch):
     assert backoff.default_backoff(1) == 0.05
 
 
+def test_a_connection_limit_passes() -> None:
+    full = OSError("NOT_ALLOWED - user connection limit (1) is reached")
+    denied = OSError("NOT_ALLOWED - access to vhost refused")
+    sequence = consuming.Sequence(number=1)
+    for _ in range(3):
+        assert sequence.after(full, 1, True) > 0
+    assert sequence.after(denied, 1, True) > 0
+    with pytest.raises(OSError, match="access"):
+        sequence.after(denied, 1, True)
+
+
 def test_a_session_that_is_lost_during_a_stop() -> None:
     sequence = consuming.Sequence(number=1, consumed=True, serving=True)
     assert sequence.after(consuming.SessionLost("gone"), 1, False) > 0

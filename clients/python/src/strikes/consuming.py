@@ -165,7 +165,9 @@ class Sequence:
 
         Credentials count as refused after two sessions in a row:
         a socket that is closed in the handshake looks the same.
+        A connection limit passes: the broker counts a lost connection until it misses its heartbeats.
         """
+        denied = denied and "connection limit (" not in str(error)
         serving, self.serving = self.serving, False
         if stopping and serving and not isinstance(error, (Stuck, Refused, Passed)):
             raise UncleanStop(str(error)) from error
