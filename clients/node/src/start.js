@@ -120,9 +120,10 @@ async function sendStart(s, d) {
     if (next === DEAD_LETTER) {
       d.cause = reply.cause
       const counts = `(failed attempts: ${counted(reply)}, limit: ${reply.limit})`
+      const why = reply.cause === 'too-old' ? 'its maximal age was reached' : 'the limit was reached'
       d.failure = new Error(reply.cause === 'skipped'
         ? `an operator skipped it ${counts}: ${reply.reason}`
-        : `the limit was reached ${counts}; the last: ${reply.reason}`
+        : `${why} ${counts}; the last: ${reply.reason}`
       )
     } else if (next === ISOLATE) {
       s.observe(d, 'isolate')

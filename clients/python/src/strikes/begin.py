@@ -115,7 +115,8 @@ def _send_start(s: Session, d: Progress) -> Steps:
         if reply.cause == Cause.SKIPPED:
             d.failure = RuntimeError(f"an operator skipped it {counts}: {reason}")
         else:
-            d.failure = RuntimeError(f"the limit was reached {counts}; the last: {reason}")
+            why = "its maximal age was reached" if reply.cause == Cause.TOO_OLD else "the limit was reached"
+            d.failure = RuntimeError(f"{why} {counts}; the last: {reason}")
     elif step is Step.ISOLATE:
         s.observe(d, Outcome.ISOLATE)
     return step, None
