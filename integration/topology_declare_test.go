@@ -154,6 +154,12 @@ func TestTopologyLongestName(t *testing.T) {
 			!strings.Contains(err.Error(), fmt.Sprint(longest, " bytes")) {
 			t.Error(err)
 		}
+		if partitions > 0 {
+			grown := topology.Spec{Queue: name, Partitions: 12}
+			if err := topology.Repartition(t.Context(), b.conn, grown); !errors.As(err, &refused) || b.conn.IsClosed() {
+				t.Error("a change to more partitions, whose exchange has a longer name:", err)
+			}
+		}
 	}
 }
 

@@ -38,13 +38,8 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		return err
 	}
 	s = s.withDefaults()
-	longest := broker.LongestName(conn, s.Queue)
-	if s.Partitions > 0 {
-		longest -= len(broker.HashExchange("", s.Partitions))
-	}
-	if len(s.Queue) > longest {
-		return fmt.Errorf("topology: %w", setting.New("Queue", s.Queue, fmt.Sprintf("at most %d bytes long, because it is "+
-			"not ASCII and an answer of the broker, with the name in it, has 255 bytes at most", longest)))
+	if err := refuseLong(conn, s); err != nil {
+		return err
 	}
 	if of, n, err := broker.PartitionedBy(ctx, conn, s.Queue); err != nil || of != "" {
 		return cmp.Or(err, fmt.Errorf("topology: declare queue %q: %w: it is one of the %d partitions of queue %q: declare "+
@@ -63,6 +58,19 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		}
 		return declare(ctx, conn, partitionSteps(s, hash))
 	})
+}
+
+// refuseLong refuses a name that is too long for the broker's answer that there is no such queue or exchange.
+func refuseLong(conn *amqp.Connection, s Spec) error {
+	longest := broker.LongestName(conn, s.Queue)
+	if s.Partitions > 0 {
+		longest -= len(broker.HashExchange("", s.Partitions))
+	}
+	if len(s.Queue) <= longest {
+		return nil
+	}
+	return fmt.Errorf("topology: %w", setting.New("Queue", s.Queue, fmt.Sprintf("at most %d bytes long, because the "+
+		"broker's answers about names that are not ASCII have 255 bytes at most", longest)))
 }
 
 func declare(ctx context.Context, conn *amqp.Connection, all []step) error {

@@ -30,6 +30,9 @@ func Repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		return err
 	}
 	s = s.withDefaults()
+	if err := refuseLong(conn, s); err != nil {
+		return err
+	}
 	if err := alone(ctx, conn, s.Queue, func() error { return repartition(ctx, conn, s) }); err != nil {
 		return fmt.Errorf("topology: change queue %q to %d partitions: %w", s.Queue, s.Partitions, err)
 	}
@@ -96,10 +99,10 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		if restoreErr == nil {
 			restoreErr = declare(ctx, conn, partitionSteps(before, hash))
 		}
-		if restoreErr != nil {
-			restoreErr = fmt.Errorf("no message reaches the queue until this command is run again: %w", restoreErr)
+		if restoreErr != nil { // not an ErrRefused, because the queue is not as before
+			return fmt.Errorf("%s\nno message reaches the queue until this command is run again: %w", err.Error(), restoreErr)
 		}
-		return errors.Join(err, restoreErr)
+		return err
 	}
 	for i := all - 1; i >= s.Partitions; i-- { // quorum queues know no if-empty
 		found, q, err := findPartition(ctx, conn, s, i)
