@@ -100,8 +100,9 @@ func (b *Breaker) Learn(p Progress, now time.Time) (changed bool) {
 	return changed
 }
 
-// Answer learns of a process, and gives it a permit that it wants. It reports whether the breaker is to be written. An
-// opening in the future says that the clock was set back, and not that the store was emptied.
+// Answer learns of a process, and gives it a permit that it wants. It reports whether the breaker is to be written. If
+// the store was emptied, it puts back the open breaker that the process saw. A breaker that opened in the future is not
+// put back, because the clock was set back and an operator may have closed it since.
 func (b *Breaker) Answer(a Ask, now time.Time) (permitted, changed bool) {
 	seen := a.Seen.Open
 	if changed = b.Open.IsZero() && !seen.IsZero() && !seen.After(now) && b.Closed.Before(seen); changed {
