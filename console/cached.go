@@ -41,8 +41,8 @@ type cached[T any] struct {
 
 	mu      sync.Mutex
 	newest  answer[T]
-	changes int           // until now
-	seen    int           // of those, the ones before the question of the newest answer
+	changes int           // how many were made
+	seen    int           // how many of them were made before the newest answer was asked for
 	asking  chan struct{} // closes when the answer is there; nil: no question is under way
 	used    time.Time
 }
