@@ -53,8 +53,8 @@ func (c *question) askPartitions(ctx context.Context, s *Status) error {
 	return nil
 }
 
-// goneAfter is how long after its last read of the deal a process is dead or cut off. The deal keeps it until another
-// process reads.
+// goneAfter is the time without a read of the deal after which a process counts as dead or cut off. The deal keeps it
+// until another process reads.
 const goneAfter = 30 * time.Second
 
 // dealt notes to which process each partition is dealt.
