@@ -64,7 +64,8 @@ exchange write a colon as \: and a backslash as \\.
 its order: the queues QUEUE.0 to QUEUE.N-1, and the exchange QUEUE for
 publishers. --repartition changes N: it refuses unless every partition is empty,
 nothing consumes and no lane is blocked. Stop the publishers first: until it is
-done, their messages are returned. The audit log keeps it, with --why and --by.
+done, their messages are returned. The audit log keeps the change with --why and
+--by.
 
 --delay-queues also declares what long delays need. The queues strikes.delay.1m,
 10m, 1h, 6h and 24h serve the whole virtual host. QUEUE is bound to the exchange
