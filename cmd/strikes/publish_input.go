@@ -157,8 +157,8 @@ func (i *intake) end(err error) {
 	close(i.ready)
 }
 
-// take waits for entries and returns all there are; none at the end of the input, or with the error that ended it, or
-// once ctx is done.
+// take waits for entries and returns all there are. At the end of the input it returns none, and the error that ended
+// the input, if any. Once ctx is done it returns the error of ctx.
 func (i *intake) take(ctx context.Context) (batch []entry, err error) {
 	if err := ctx.Err(); err != nil { // select would choose any of those that are ready
 		return nil, err
