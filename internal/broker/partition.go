@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -117,7 +116,7 @@ func FindPartitions(ctx context.Context, conn *amqp.Connection, name string) (of
 // off, it counts the queues behind the exchange with the queue's name. Without that exchange they are queues of a user,
 // and it returns 0.
 func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n int, err error) {
-	err = OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+	_, err = ask(ctx, conn, func(ch *amqp.Channel) error {
 		for ; n < MostPartitions; n++ {
 			if _, err := Passive(ch, Partition(queue, n)); err != nil {
 				return err
@@ -125,13 +124,17 @@ func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n i
 		}
 		return nil
 	})
-	var reply *amqp.Error
-	if err != nil && (!errors.As(err, &reply) || reply.Code != amqp.NotFound) {
+	if UnlessRefused(err) != nil {
 		return 0, err
 	}
-	leads, err := FindExchange(ctx, conn, queue)
-	if n == 0 && leads != Yes || err != nil {
-		return 0, UnlessRefused(err)
+	leads, unanswered := FindExchange(ctx, conn, queue)
+	switch {
+	case n == 0 && leads == No: // from RabbitMQ 4.0 on, err may be a refusal though there is no partition: see Passive
+		return 0, nil
+	case err != nil:
+		return 0, err
+	case n == 0 && leads != Yes || unanswered != nil:
+		return 0, UnlessRefused(unanswered)
 	}
 	if chooses, err := FindExchange(ctx, conn, HashExchange(queue, n)); chooses == Yes || err != nil {
 		return n, UnlessRefused(err)

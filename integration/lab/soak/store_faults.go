@@ -25,7 +25,7 @@ var storeFaults = map[string]storeFault{
 	"late": {proxy.Odds{Late: .5, LateFrom: lateFrom, LateTo: lateTo}, 90 * time.Second},
 	"lossy": {proxy.Odds{Lose: .15, Late: .10, Reset: .05, Double: .30, LateFrom: lateFrom, LateTo: lateTo},
 		time.Minute},
-	"slow": {proxy.Odds{Late: .8, LateFrom: lateFrom, LateTo: lateTo}, 150 * time.Second},
+	"slow": {proxy.Odds{Late: .8, LateFrom: lateFrom, LateTo: lateTo}, 4 * time.Minute},
 }
 
 // treat returns a function for the proxies of the store, which draws the treatment of each request. It disturbs calls
