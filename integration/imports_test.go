@@ -23,11 +23,11 @@ var (
 // all packages below it.
 var arrows = map[string][]string{
 	"counter":   {"counter/rules", "internal/panics", "internal/printable", "internal/setting"},
-	"publisher": {"internal/broker", "internal/pause", "internal/setting"},
-	"topology":  {"internal/inspect", "internal/broker", "internal/setting", "internal/shell"},
+	"publisher": {"internal/broker", "internal/pause", "internal/printable", "internal/setting"},
+	"topology":  {"internal/inspect", "internal/broker", "internal/printable", "internal/setting", "internal/shell"},
 	"consumer": {"counter", "topology", "consumer/internal/acks", "consumer/internal/bound", "consumer/internal/breaker",
 		"consumer/internal/control", "consumer/internal/delay", "consumer/internal/lanes",
-		"consumer/internal/partitions", "internal/broker",
+		"consumer/internal/partitions", "internal/broker", "internal/printable",
 		"internal/pause", "internal/setting"},
 	"deadletter": {"counter", "publisher", "internal/broker",
 		"internal/pause", "internal/printable", "internal/reason", "internal/setting"},
@@ -50,11 +50,11 @@ var arrows = map[string][]string{
 	"internal/shell":     nil,
 	"internal/panics":    nil,
 	"internal/pause":     nil,
-	"internal/broker":    {"internal/setting", "internal/shell"},
+	"internal/broker":    {"internal/printable", "internal/setting", "internal/shell"},
 	"doctor": {"counter", "internal/broker", "internal/inspect", "internal/panics", "internal/printable",
 		"internal/reason", "internal/setting", "internal/shell"},
 	"ops": {"counter", "deadletter", "doctor", "internal/broker", "internal/inspect", "internal/panics", "internal/pause",
-		"internal/printable", "internal/reason"},
+		"internal/printable", "internal/reason", "internal/shell"},
 
 	"internal/inbox": {"consumer"},
 
