@@ -2,7 +2,7 @@ package console
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,12 +11,9 @@ import (
 // TestAChangeDuringAQuestion: the page after a change shows it, also if the question was under way when it was made.
 func TestAChangeDuringAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		paused := false
+		var paused atomic.Bool
 		ask := func(context.Context) (bool, error) {
-			mu.Lock()
-			was := paused
-			mu.Unlock()
+			was := paused.Load()
 			time.Sleep(100 * time.Millisecond)
 			return was, nil
 		}
@@ -25,9 +22,7 @@ func TestAChangeDuringAQuestion(t *testing.T) {
 		time.Sleep(liveEvery)
 		asked.begin(0) // by an open page
 		time.Sleep(50 * time.Millisecond)
-		mu.Lock()
-		paused = true
-		mu.Unlock()
+		paused.Store(true)
 		asked.stale()
 		if a := asked.paint(t.Context(), liveEvery); !a.Value {
 			t.Error("the page after the change shows the time before it")

@@ -49,7 +49,7 @@ func TestDeal(t *testing.T) {
 	}
 }
 
-// TestDealAfterKills: processes that were killed do not keep those of another number of partitions off for ever.
+// TestDealAfterKills: processes that were killed keep those of another number of partitions off for 7 s at most.
 func TestDealAfterKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewMemory(nil)

@@ -131,8 +131,7 @@ func (c *examination) carryOut(ctx context.Context, checkup *doctor.Checkup, pla
 		err = fmt.Errorf("queue %q still has %s: %s", plan.Queue, printable.Plural(len(left), "finding"), left[0].Seen)
 	}
 	note := c.given()
-	log := &ops.Queue{Store: checkup.Store, VHost: checkup.Conn.Config.Vhost, Name: plan.Named,
-		Warn: unaudited(c.Err)}
+	log := &ops.Queue{Store: checkup.Store, VHost: checkup.Conn.Config.Vhost, Name: plan.Named, Warn: unaudited(c.Err)}
 	log.Audit(ctx, counter.AuditEntry{
 		Actor: note.By, Verb: ops.VerbFix, Subject: plan.Queue, Reason: note.Why, Count: int64(len(done)),
 	}, err)

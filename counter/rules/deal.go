@@ -64,7 +64,7 @@ func (d *Deal) Deal(r DealRead, now time.Time) (mine []int, changed, ok bool) {
 			return nil, changed, true
 		}
 		if slices.ContainsFunc(d.Members, func(m Member) bool { return m.Token != r.Token }) {
-			if now.Sub(d.Read) >= dealRenewal { // if no read were noted, the store would count as away and nobody expire
+			if now.Sub(d.Read) >= dealRenewal { // else the store would seem to have been away, and no process would expire
 				d.Read, changed = now, true
 			}
 			return nil, changed, false

@@ -136,7 +136,7 @@ func (c *Publisher) publish(ctx context.Context, ch *copyChannel, delayQueue, qu
 		ch = opened
 	}
 	switch err := ctx.Err(); {
-	case err != nil: // nobody waits for the channel
+	case err != nil: // the copy was given up while the channel was opened
 		ch.discard()
 		return nil, err
 	case c.blocked.Load():

@@ -2,6 +2,7 @@ package delay
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer/internal/bound"
+	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -39,11 +41,14 @@ func TestLateChannelIsClosed(t *testing.T) {
 		t.Error("while the broker is slow:", err)
 	}
 	way.Delay(0)
-	time.Sleep(4 * time.Second)
-	err = c.Send(t.Context(), "amq.fanout", "q", amqp.Publishing{})
-	if err == nil || !strings.Contains(err.Error(), "NO_ROUTE") {
-		t.Error("afterwards, on the only channel that the connection may have:", err)
-	}
+	const what = "the only channel that the connection may have"
+	servertest.Need(t, poll.Until(t.Context(), 20*time.Second, what, func() error {
+		err := c.Send(t.Context(), "amq.fanout", "q", amqp.Publishing{})
+		if err == nil || !strings.Contains(err.Error(), "NO_ROUTE") {
+			return fmt.Errorf("the copy is not returned: %w", err)
+		}
+		return nil
+	}))
 }
 
 // While the broker blocks publishing, no copy is written: the broker would read each of them after the alarm.
