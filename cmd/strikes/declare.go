@@ -132,8 +132,11 @@ func (d *declare) run(ctx context.Context, queue string) error {
 	if err := spec.Validate(); err != nil {
 		return cli.Misuse(err)
 	}
-	if d.repartition && d.partitions == 0 {
+	switch {
+	case d.repartition && d.partitions == 0:
 		return cli.Misusef("--repartition needs --partitions N")
+	case d.why != "" && !d.repartition:
+		return cli.Misusef("--why needs --repartition: the audit log keeps no other declare")
 	}
 	b, err := d.Broker()
 	if err != nil {
