@@ -160,10 +160,10 @@ func (s hop) to(n Node) hop {
 func (g Graph) land(s hop, r *Route) []hop {
 	q, known := g.Queues[s.at.Name]
 	switch {
+	case known && q == nil, s.at.Name == "": // no queue has the empty name
+		return nil
 	case !known:
 		r.want(s.at)
-		return nil
-	case q == nil:
 		return nil
 	}
 	ttl, expires := q.TTL()

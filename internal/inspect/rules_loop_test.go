@@ -222,6 +222,12 @@ func TestTraceSaysWhatIsNotSeen(t *testing.T) {
 	if f = traced(f); len(f.Route.Unseen) != 1 || !strings.Contains(f.Route.Unseen[0], "q.dlq") {
 		t.Errorf("arguments: %+v", f.Route)
 	}
+	f = sound()
+	with(broker.ArgDeadLetterExchange, "")(&f)
+	with(broker.ArgDeadLetterKey, "")(&f)
+	if f = traced(f); len(f.Route.wanted) > 0 {
+		t.Errorf("a queue without a name is to be looked up: %+v", f.Route)
+	}
 }
 
 // The trace of a route with very many branches ends.
