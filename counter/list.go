@@ -7,7 +7,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // page is how many records are read in one round trip.
@@ -111,7 +110,11 @@ func (a *Admin) Dead(ctx context.Context, vhost, queue, after string) iter.Seq2[
 
 // CountDead returns how many tombstones Dead yields.
 func (a *Admin) CountDead(ctx context.Context, vhost, queue string) (int, error) {
-	n, err := a.count(ctx, Queue{vhost, queue}, setDead, time.Now().UnixMilli())
+	now, _, err := a.load(ctx, Queue{})
+	if err != nil {
+		return 0, failed("count dead", queue, err)
+	}
+	n, err := a.count(ctx, Queue{vhost, queue}, setDead, now.UnixMilli())
 	return n, failed("count dead", queue, err)
 }
 

@@ -65,6 +65,23 @@ func TestDead(t *testing.T) {
 	}
 }
 
+// muchLater is a Store whose clock is later than this machine's by more than a record lives.
+type muchLater struct{ Store }
+
+func (s muchLater) Load(ctx context.Context, of Queue, names ...string) (time.Time, []Doc, error) {
+	now, docs, err := s.Store.Load(ctx, of, names...)
+	return now.Add(DefaultTTL + time.Minute), docs, err
+}
+
+// TestCountDeadByTheClockOfTheStore: it expires the tombstones.
+func TestCountDeadByTheClockOfTheStore(t *testing.T) {
+	store := newMemoryStore()
+	need(t, errOf(Over(store, nil).Fail(t.Context(), attempt(message("1"), "a"), reject)))
+	if n, err := Over(muchLater{store}, nil).Admin().CountDead(t.Context(), "/", "orders"); n != 0 || err != nil {
+		t.Errorf("%d tombstones are counted after their end, %v", n, err)
+	}
+}
+
 // deadFails is a Store that cannot list dead letters.
 type deadFails struct{ Store }
 
