@@ -105,7 +105,7 @@ func planLimit(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	}
 	then := o // the limits that will be in force: this change, and those that it leaves
 	if before != nil && (before.MaxRetries != nil && o.MaxRetries == nil || before.MaxAge != nil && o.MaxAge == nil) {
-		o.Note.Why = joined(before.Note.Why, a.Note.Why)
+		o.Note.Why = joined(a.Note.Why, before.Note.Why)
 		then.MaxRetries, then.MaxAge = cmp.Or(o.MaxRetries, before.MaxRetries), cmp.Or(o.MaxAge, before.MaxAge)
 	}
 	l := q.LimitOf(o)
@@ -113,11 +113,12 @@ func planLimit(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	return q.planned(ctx, l, &then)
 }
 
-func joined(old, why string) string {
-	if old == "" || why == "" || strings.HasSuffix(old, why) {
+// joined begins with the new reason, because a long text loses its end.
+func joined(why, old string) string {
+	if old == "" || why == "" || strings.HasPrefix(old, why) {
 		return cmp.Or(old, why)
 	}
-	return old + "; " + why
+	return why + "; " + old
 }
 
 // planClear finds the change that clearing the limit makes. A limit that cannot be read can be cleared.
