@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -13,16 +14,29 @@ import (
 // nil once they are on disk. Encode also gets the PartitionKey.
 func Keep(f *os.File, encode func(amqp.Publishing, string) ([]byte, error), from string,
 	messages []*deadletter.Message) error {
+	var lines []byte
 	for _, m := range messages {
 		line, err := encode(m.ForReplay(from), m.PartitionKey())
 		if err != nil {
 			return fmt.Errorf("message %q cannot be written to the file: %w", m.Name(), err)
 		}
-		if _, err := f.Write(append(line, '\n')); err != nil { // one write, so that nothing can come into the line
-			return err
-		}
+		lines = append(append(lines, line...), '\n')
 	}
-	return f.Sync()
+	return Append(f, lines)
+}
+
+// Append writes lines to the end of a file, and returns nil once they are on disk. After an error, such as of a full
+// disk, the file is as before.
+func Append(f *os.File, lines []byte) error {
+	end, unsized := f.Seek(0, io.SeekEnd)
+	_, err := f.Write(lines) // one write, so that nothing can come into a line
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil && unsized == nil { // a pipe has no size
+		_ = f.Truncate(end) // else the next drop ends the line
+	}
+	return err
 }
 
 // SyncDir makes sure that a new file in a directory has its name on disk.

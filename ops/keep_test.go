@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -51,5 +52,21 @@ func TestKeptLinesAreWhole(t *testing.T) {
 	}
 	if lines != 2*5*n {
 		t.Errorf("%d lines, want %d", lines, 2*5*n)
+	}
+
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0o600)
+	need(t, err)
+	defer f.Close()
+	var before syscall.Rlimit
+	need(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
+	defer syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)
+	full := syscall.Rlimit{Cur: uint64(len(kept)) + 10, Max: before.Max}
+	need(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &full))
+	one := []*deadletter.Message{{Publishing: amqp.Publishing{Body: make([]byte, 50)}}}
+	if err := Keep(f, encode, "q.dlq", one); err == nil {
+		t.Error("a line was kept in a file that may not grow")
+	}
+	if now, err := os.ReadFile(name); err != nil || len(now) != len(kept) {
+		t.Errorf("the file had %d bytes and has %d, %v", len(kept), len(now), err)
 	}
 }

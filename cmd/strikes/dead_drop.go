@@ -271,11 +271,8 @@ func (k *keepFile) keep(messages []*deadletter.Message) error {
 
 // keepLine returns nil once the line is on disk.
 func (k *keepFile) keepLine(line []byte) error {
-	if _, err := k.Write(append(line, '\n')); err != nil {
+	if err := ops.Append(k.File, append(line, '\n')); err != nil {
 		return fmt.Errorf("the message cannot be written to the file: %w", err)
-	}
-	if err := k.Sync(); err != nil {
-		return err
 	}
 	k.n++
 	return nil
