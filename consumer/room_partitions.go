@@ -212,7 +212,7 @@ func (r *partitionRoom) keep(all, ctx context.Context, conn *amqp.Connection, p 
 	}
 }
 
-// isMissing reports whether the partition does not exist.
+// isMissing reports whether the partition does not exist, or its node is down.
 func isMissing(err error) bool {
 	var reply *amqp.Error
 	return errors.As(err, &reply) && reply.Code == amqp.NotFound

@@ -7,6 +7,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -77,7 +78,7 @@ func explain(queue string, err error) error {
 	}
 	if errors.As(err, &reply) {
 		switch {
-		case reply.Code == amqp.NotFound:
+		case broker.IsMissing(err):
 			return fmt.Errorf("deadletter: %w: %q", ErrQueueNotFound, queue)
 		case reply.Code == amqp.AccessRefused && strings.Contains(reply.Reason, "exclusive use"),
 			reply.Code == amqp.ResourceLocked:

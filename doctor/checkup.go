@@ -245,7 +245,7 @@ func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
 		return nil, nil // no queue has such a name
 	}
 	if exists, _, err := broker.FindQueue(ctx, c.Conn, owner); err != nil || exists != broker.Yes {
-		return nil, err
+		return nil, broker.UnlessRefused(err)
 	}
 	found, err := FindDeadLetters(ctx, c.Conn, c.need(owner))
 	if err != nil {

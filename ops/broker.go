@@ -63,6 +63,8 @@ func (c *question) askBroker(ctx context.Context, s *Status) error {
 	case accessRefused(err):
 		s.note("cannot count the messages in %s: the broker's user needs the read permission on it, or the management "+
 			"API: %v", printable.Name(s.Dead.Queue), err)
+	case broker.IsAway(err):
+		s.note("cannot count the messages in %s: %v", printable.Name(s.Dead.Queue), err)
 	case err != nil:
 		return c.lost(err)
 	case found:

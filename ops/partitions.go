@@ -44,7 +44,7 @@ func (c *question) askPartitions(ctx context.Context, s *Status) error {
 	for i := range n {
 		p := Partition{Queue: broker.Partition(c.Queue, i)}
 		q, found, err := c.depth(ctx, p.Queue)
-		if err != nil {
+		if err != nil && !broker.IsAway(err) {
 			return c.lost(err)
 		}
 		p.Missing, p.Ready, p.Consumers = !found, q.Messages, q.Consumers

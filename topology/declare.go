@@ -168,7 +168,7 @@ func explain(ctx context.Context, conn *amqp.Connection, s step, err error) erro
 	switch {
 	case !errors.As(err, &reply):
 		return err
-	case reply.Code == amqp.NotFound:
+	case broker.IsMissing(err):
 		return fmt.Errorf("%w; declare the exchange first, or set the exchange type", err)
 	case reply.Code != amqp.PreconditionFailed:
 		return err

@@ -29,6 +29,8 @@ func Look(ctx context.Context, conn *amqp.Connection, name string, api *API) (De
 	case errors.As(err, &reply) && reply.Code == amqp.ResourceLocked:
 		d.Exclusive = true
 		return d, nil
+	case IsAway(err):
+		d.Away = true
 	case UnlessRefused(err) != nil:
 		return d, err
 	case found == No:

@@ -131,7 +131,7 @@ func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n i
 	switch {
 	case n == 0 && leads == No: // from RabbitMQ 4.0 on, err may be a refusal though there is no partition: see Passive
 		return 0, nil
-	case err != nil:
+	case err != nil && !IsAway(err):
 		return 0, err
 	case n == 0 && leads != Yes || unanswered != nil:
 		return 0, UnlessRefused(unanswered)
@@ -150,5 +150,5 @@ func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n i
 	if plain, _, err := FindQueue(ctx, conn, queue); plain == Yes || err != nil { // the exchange is a user's
 		return 0, UnlessRefused(err)
 	}
-	return n, nil
+	return n, err
 }

@@ -64,14 +64,26 @@ func FindExchange(ctx context.Context, conn *amqp.Connection, name string) (Answ
 
 func ask(ctx context.Context, conn *amqp.Connection, declare func(*amqp.Channel) error) (Answer, error) {
 	err := OnChannel(ctx, conn, declare)
-	var reply *amqp.Error
 	switch {
 	case err == nil:
 		return Yes, nil
-	case errors.As(err, &reply) && reply.Code == amqp.NotFound:
+	case IsMissing(err):
 		return No, nil
 	}
 	return Unknown, err
+}
+
+// IsMissing reports whether the broker replied that a queue or an exchange does not exist.
+func IsMissing(err error) bool {
+	var reply *amqp.Error
+	return errors.As(err, &reply) && reply.Code == amqp.NotFound && strings.HasPrefix(reply.Reason, "NOT_FOUND - no ")
+}
+
+// IsAway reports whether the broker replied that a classic queue exists, and its node is down or does not answer in
+// time. It replies so with 404 too (3.10.8, 4.3.6).
+func IsAway(err error) bool {
+	var reply *amqp.Error
+	return errors.As(err, &reply) && reply.Code == amqp.NotFound && !IsMissing(err)
 }
 
 // UnlessRefused drops the error of a question that the broker refused: the answer is unknown.
@@ -102,7 +114,8 @@ func LongestName(conn *amqp.Connection, name string) int {
 }
 
 func isRefusal(code int) bool {
-	return code == amqp.PreconditionFailed || code == amqp.AccessRefused || code == amqp.ResourceLocked
+	return code == amqp.PreconditionFailed || code == amqp.AccessRefused || code == amqp.ResourceLocked ||
+		code == amqp.NotFound
 }
 
 // OnChannel runs f on a channel of its own, because a refusal closes the channel. A call of amqp091 that has begun

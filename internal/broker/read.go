@@ -123,6 +123,8 @@ func (r *reading) learn(reply *amqp.Error, vhost string) error {
 		return unreadableError{"the user lacks the configure permission on it", true}
 	case amqp.ResourceLocked:
 		return errExclusive
+	case amqp.NotFound:
+		return unreadableError{Reason: reply.Reason}
 	}
 	d, ok := parseDifference(reply.Reason, vhost, r.queue)
 	if !ok && strings.Contains(reply.Reason, "invalid arg '"+probeArg+"'") {

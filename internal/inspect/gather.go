@@ -200,7 +200,7 @@ func (g gatherer) lookUp(ctx context.Context, f *Facts, n Node) (err error) {
 	return err
 }
 
-// lookUpQueue returns nil for a queue that does not exist.
+// lookUpQueue returns nil for a queue that does not exist, or whose node is down: it takes no dead letter.
 func (g gatherer) lookUpQueue(ctx context.Context, f *Facts, name string) (*broker.Queue, error) {
 	if f.asks() {
 		q, err := g.api.Queue(ctx, f.VHost, name)
@@ -215,7 +215,7 @@ func (g gatherer) lookUpQueue(ctx context.Context, f *Facts, name string) (*brok
 		f.silent(err)
 	}
 	d, err := broker.Look(ctx, g.conn, name, nil)
-	if errors.Is(err, broker.ErrNotFound) {
+	if errors.Is(err, broker.ErrNotFound) || d.Away {
 		return nil, nil //nolint:nilnil // it is known that there is none
 	}
 	return &d.Queue, err

@@ -1,0 +1,85 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/cluster"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/servers"
+	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/ops"
+	"github.com/strikesmq/strikes/topology"
+)
+
+// TestAQueueWhoseNodeIsDown: a classic queue whose node is down exists, and takes no dead letter.
+func TestAQueueWhoseNodeIsDown(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	c := servertest.Own(t, cluster.StartRabbitMQ, servers.RabbitMQOptions{Management: true})
+	ctx, dials := t.Context(), [2]*amqp.Connection{}
+	for i := range dials {
+		var err error
+		dials[i], err = amqp.Dial(c.Nodes[i].URL)
+		need(t, err)
+		defer dials[i].Close()
+	}
+	up, down := dials[0], dials[1]
+	need(t, topology.Declare(ctx, down, topology.Spec{Queue: "plain", Type: topology.Classic}))
+	need(t, topology.Declare(ctx, down, topology.Spec{Queue: "parts", Type: topology.Classic, Partitions: 4}))
+	classic := func(conn *amqp.Connection, queue string, args amqp.Table) {
+		need(t, broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+			return errOf(ch.QueueDeclare(queue, true, false, false, false, args))
+		}))
+	}
+	classic(down, "dead", nil)
+	classic(up, "source", amqp.Table{broker.ArgDeadLetterExchange: "", broker.ArgDeadLetterKey: "dead"})
+	route := topology.Need{Queue: "source", HTTPClient: new(http.Client)}
+	defer route.HTTPClient.CloseIdleConnections()
+	need(t, topology.CheckRoute(ctx, up, route))
+	need(t, c.Nodes[1].Kill())
+
+	answers := map[string]broker.Answer{"plain": broker.Unknown, "plain.dlq": broker.Yes, "none": broker.No}
+	for queue, want := range answers {
+		if found, _, err := broker.FindQueue(ctx, up, queue); found != want || broker.UnlessRefused(err) != nil {
+			t.Errorf("queue %s: %v, %v", queue, found, err)
+		}
+	}
+	if n, err := broker.PartitionsOf(ctx, up, "parts"); n != 4 || err != nil {
+		t.Errorf("%d partitions, %v", n, err)
+	}
+	for _, route.Management = range []string{"", c.Nodes[0].ManagementURL} {
+		if err := topology.CheckRoute(ctx, up, route); !errors.As(err, new(*topology.RefusedError)) {
+			t.Errorf("a route to a queue whose node is down, management %q: %v", route.Management, err)
+		}
+		need := inspect.Need{Queue: "plain", Management: route.Management, HTTPClient: route.HTTPClient}
+		found, err := inspect.Inspect(ctx, up, need)
+		if err != nil || len(found) == 0 || !strings.Contains(found[0].Seen, "down") {
+			t.Errorf("management %q: %v, %v", route.Management, found, err)
+		}
+	}
+	all := ops.Collector{VHost: "/", Store: counter.NewMemory(nil).Admin(), Names: []string{"plain", "parts", "none"},
+		Dial: func(context.Context) (*amqp.Connection, error) { return amqp.Dial(c.Nodes[0].URL) }}
+	defer all.Close()
+	o, err := all.All(ctx)
+	if err != nil || o.Broker != nil || len(o.Queues) != 3 {
+		t.Fatalf("%+v, %v", o, err)
+	}
+	for _, q := range o.Queues {
+		if q.Absent != (q.Queue == "none") || q.Ready != nil || q.Queue == "parts" && len(q.Partitions) != 4 {
+			t.Errorf("in the overview: %+v", q)
+		}
+	}
+	for _, queue := range []string{"parts", "source"} {
+		if _, err := all.Collect(ctx, ops.Question{Queue: queue, DeadLetterQueue: "dead"}); err != nil {
+			t.Errorf("the status of %s: %v", queue, err)
+		}
+	}
+}
