@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -56,7 +57,8 @@ type Options struct {
 	Actor string // the name in the audit when there is no login; empty: "this machine"
 	Allow Verbs  // the verbs that visitors may use; Authorize cannot allow more; nil: the console only reads
 
-	// DropDir is the directory of the files that the verb drop writes; empty: there is no drop.
+	// DropDir is the directory of the files that the verb drop writes; empty: there is no drop. New makes and removes a
+	// file in it.
 	DropDir string
 	// Encode returns a dropped dead letter as one line for a file in DropDir, without the line feed; nil: there is no
 	// drop. It gets the message as a replay would publish it, and its deadletter.Message.PartitionKey.
@@ -103,6 +105,13 @@ func (o Options) validate() error {
 			fewestTokenBytes)}
 	case slices.ContainsFunc(o.Allow, func(v Verb) bool { return !AllVerbs().Has(v) }):
 		err = setting.New("Allow", o.Allow.String(), AllVerbs().String())
+	case o.DropDir != "":
+		var f *os.File
+		if f, err = os.CreateTemp(o.DropDir, ".strikes-*"); err != nil {
+			err = setting.New("DropDir", o.DropDir, fmt.Sprintf("a directory for new files (%v)", errors.Unwrap(err)))
+		} else {
+			err = errors.Join(f.Close(), os.Remove(f.Name()))
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("console: %w", err)

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -171,6 +172,12 @@ func TestDrop(t *testing.T) {
 	for _, name := range []string{"../../etc/passwd", "/etc/passwd", "x"} {
 		if w := f.get("/" + link("file", "name", name)); w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", name, w.Code)
+		}
+	}
+	o := f.opts
+	for _, o.DropDir = range []string{files[0], filepath.Join(dir, "missing")} {
+		if err := o.validate(); !errors.As(err, new(*FieldError)) {
+			t.Errorf("DropDir %s: %v", o.DropDir, err)
 		}
 	}
 }
