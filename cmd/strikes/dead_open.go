@@ -164,7 +164,7 @@ func (q *dlq) notFound(ctx context.Context, conn *amqp.Connection, at ops.DeadLe
 	if exists, _, _ := broker.FindQueue(ctx, conn, q.queue); exists == broker.No {
 		return q.broker.NoQueue(ctx, q.queue, broker.ErrNotFound)
 	}
-	return fmt.Errorf("%w; %s", err, at.Guess(q.queue))
+	return fmt.Errorf("%w; %s; for more, run: strikes doctor %s", err, at.Guess(q.queue), shell.Operands(q.queue))
 }
 
 // where names the dead-letter queue for a line of text.
