@@ -220,7 +220,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 	}
 	begin, end := q.audit(ctx, c.Err, c.given(), ops.VerbReplay, "all lanes")
 	begin()
-	p, released, replayed := q.progress(c.Err), 0, 0
+	p, released, replayed, last := q.progress(c.Err), 0, 0, ""
 	var work []deadletter.Lane
 	for _, l := range held {
 		work = append(work, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: q.store.Admin(), Missing: c.missing,
@@ -235,11 +235,11 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 		if reported := c.reportLane(ops.VerbReplay, l.Name, result); reported != nil {
 			return reported
 		}
-		waits := errors.Is(err, deadletter.ErrLaneWaiting) && q.isConsumed(ctx, l.Queue)
-		if err = explainLane(err, ops.VerbReplay, queue, l.Name); !waits && !staysBlocked(err) {
+		last = l.Name
+		if waits := errors.Is(err, deadletter.ErrLaneWaiting) && q.isConsumed(ctx, l.Queue); !waits && !staysBlocked(err) {
 			return err
 		}
-		fmt.Fprintln(c.Err, printable.Text(err.Error(), ""))
+		fmt.Fprintln(c.Err, printable.Text(explainLane(err, ops.VerbReplay, queue, last).Error(), ""))
 		return nil
 	})
 	p.Finish()
@@ -248,7 +248,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 			printable.Name(queue))
 	}
 	end(replayed, err)
-	return q.fail(err)
+	return q.fail(explainLane(err, ops.VerbReplay, queue, last))
 }
 
 // staysBlocked reports whether an error concerns one lane only, so that the next can be replayed.
