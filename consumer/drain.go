@@ -30,8 +30,6 @@ func (s *session) drain(l *link) error {
 			return nil
 		case err := <-l.closed:
 			return s.lost(errLost, err)
-		case err := <-l.lost:
-			return s.lost(errLost, err)
 		case <-l.cancelled:
 			return s.lost(errCancelled, nil)
 		}
@@ -72,10 +70,6 @@ func (s *session) closeChannel(l *link) error {
 func (s *session) lostBefore(l *link) error {
 	select {
 	case says := <-l.closed:
-		if says != nil {
-			return s.lost(errLost, says)
-		}
-	case says := <-l.lost:
 		if says != nil {
 			return s.lost(errLost, says)
 		}

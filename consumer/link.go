@@ -12,8 +12,7 @@ type link struct {
 	alive      func() error // asks the broker, of a session that holds lanes
 	tag        string
 	deliveries <-chan amqp.Delivery
-	closed     <-chan *amqp.Error // the channel
-	lost       <-chan *amqp.Error // the connection, which hears of it first
+	closed     <-chan *amqp.Error // the channel, also with its connection
 	cancelled  <-chan string
 }
 
@@ -32,7 +31,6 @@ func (l *link) reason() (says *amqp.Error) {
 	defer patience.Stop()
 	select {
 	case says = <-l.closed:
-	case says = <-l.lost:
 	case <-patience.C:
 	}
 	return says

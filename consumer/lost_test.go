@@ -55,7 +55,7 @@ func TestAStopOfALostSessionIsUnclean(t *testing.T) {
 			if unclean {
 				time.AfterFunc(500*time.Millisecond, stop)
 			}
-			err := b.session(Consumer{Handler: ok}).serve(ctx, &link{channel: slowWire{quietWire{new([]string)}}, lost: lost})
+			err := b.session(Consumer{Handler: ok}).serve(ctx, &link{channel: slowWire{quietWire{new([]string)}}, closed: lost})
 			if errors.Is(err, ErrUncleanStop) != unclean || !errors.Is(err, errLost) {
 				t.Errorf("%s: %v", name, err)
 			}

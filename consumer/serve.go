@@ -66,8 +66,7 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("consumer: queue %q: opening a channel: %w", s.Queue, err)
 	}
-	l := &link{channel: ch, tag: "strikes-" + token(tokens.Add(1)).String(),
-		lost: conn.NotifyClose(make(chan *amqp.Error, 1))}
+	l := &link{channel: ch, tag: "strikes-" + token(tokens.Add(1)).String()}
 	l.closed = ch.NotifyClose(make(chan *amqp.Error, 1))
 	l.cancelled = ch.NotifyCancel(make(chan string, 1))
 	l.alive = func() error {
@@ -205,8 +204,6 @@ func (s *session) receive(ctx, stop context.Context, l *link) error {
 			}
 			l.cancelled = nil // closed with the channel, which says why
 		case err := <-l.closed:
-			return s.lost(errLost, err)
-		case err := <-l.lost:
 			return s.lost(errLost, err)
 		case d, ok := <-deliveries:
 			if !ok { // the reason follows on one of the others

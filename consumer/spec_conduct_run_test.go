@@ -168,7 +168,7 @@ func (r *conductRun) open() *link {
 	if again {
 		r.note(conductEntry{Do: "consume", answered: true})
 	}
-	return &link{channel: r, deliveries: w.deliveries, lost: w.lost, cancelled: w.cancelled}
+	return &link{channel: r, deliveries: w.deliveries, closed: w.lost, cancelled: w.cancelled}
 }
 
 func (r *conductRun) broker() *conductWire {

@@ -64,7 +64,7 @@ func TestUndecodableIsReported(t *testing.T) {
 		b.acks.fail = amqp.ErrClosed
 		s := b.session(Consumer{Handler: ok})
 		time.AfterFunc(100*time.Millisecond, func() { lost <- lostTo(amqp.ErrSyntax) })
-		err := s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: deliveries, lost: lost})
+		err := s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: deliveries, closed: lost})
 		if !errors.Is(err, ErrUndecodable) || !strings.Contains(err.Error(), `after message "m2"`) {
 			t.Errorf("the session ended with %v", err)
 		}
@@ -89,7 +89,7 @@ func TestUnconvertedIsReportedByACarefulSession(t *testing.T) {
 			lost := make(chan *amqp.Error, 1)
 			lost <- &amqp.Error{Code: amqp.InternalError, Reason: "INTERNAL_ERROR", Server: true}
 			err := s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: make(chan amqp.Delivery),
-				lost: lost})
+				closed: lost})
 			u, _ := b.store.Undecodable(t.Context(), "/", "orders")
 			if !errors.Is(err, ErrUndecodable) || !decideCareful(false, err) || strings.Contains(u,
 				"cannot convert") != reported {
@@ -106,13 +106,13 @@ func TestABrokerThatCannotDeliver(t *testing.T) {
 		lost := make(chan *amqp.Error, 1)
 		lost <- says
 		s := unobserved().session(Consumer{Prefetch: 1, Handler: ok})
-		got := s.refusedBy(&amqp.Connection{}, &link{lost: lost}, time.Now(), err)
+		got := s.refusedBy(&amqp.Connection{}, &link{closed: lost}, time.Now(), err)
 		if !errors.Is(got, ErrUndecodable) || isRefused(got, nil) {
 			t.Errorf("%v: %v", err, got)
 		}
 		late := make(chan *amqp.Error, 1)
 		late <- says
-		got = s.refusedBy(&amqp.Connection{}, &link{lost: late}, time.Now().Add(-5*time.Second), err)
+		got = s.refusedBy(&amqp.Connection{}, &link{closed: late}, time.Now().Add(-5*time.Second), err)
 		if errors.Is(got, ErrUndecodable) || isRefused(got, nil) || !strings.Contains(got.Error(), "majority") {
 			t.Errorf("%v after 5 s, as of a queue without a majority: %v", err, got)
 		}
@@ -146,7 +146,7 @@ func TestCareEnds(t *testing.T) {
 				lost <- lostTo(amqp.ErrSyntax)
 			}()
 			began := time.Now()
-			err = s.ofLink(ctx, &link{channel: quietWire{new([]string)}, deliveries: deliveries, lost: lost})
+			err = s.ofLink(ctx, &link{channel: quietWire{new([]string)}, deliveries: deliveries, closed: lost})
 			stop()
 			synctest.Wait()
 			careful = decideCareful(careful, err)
