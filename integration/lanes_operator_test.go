@@ -102,24 +102,42 @@ func (h *blockedLanes) replayLane(ctx context.Context, q *deadletter.Queue, lane
 	return err
 }
 
-// giveUpLost gives up the messages whose dead letters a kill of the broker lost: those that the lanes expected 15 s
-// before, and that are not in the dead-letter queue. No replay runs meanwhile.
+// states returns the lanes that are blocked.
+func (h *blockedLanes) states(ctx context.Context) (map[string]*counter.LaneState, error) {
+	admin, states := h.counts.Admin(), map[string]*counter.LaneState{}
+	all, _, err := admin.Lanes(ctx, "/", h.queue, math.MaxInt)
+	for _, l := range all {
+		state, err := admin.Lane(ctx, "/", h.queue, l.Lane)
+		switch {
+		case err == nil:
+			states[l.Lane] = state
+		case !errors.Is(err, counter.ErrNotBlocked):
+			return nil, err
+		}
+	}
+	return states, err
+}
+
+// noteExpected is called while the broker is away. It may have lost the dead letters that the lanes expect then, and no
+// others.
+func (h *blockedLanes) noteExpected(ctx context.Context) error {
+	states, err := h.states(ctx)
+	for _, state := range states {
+		for _, id := range state.Dead() {
+			h.expected.Store(id, true)
+		}
+	}
+	return err
+}
+
+// giveUpLost gives up the messages whose dead letters a kill of the broker lost: those that the lanes expected at the
+// kill and 15 s before now, and that are not in the dead-letter queue. No replay runs meanwhile.
 func (h *blockedLanes) giveUpLost(ctx context.Context, q *deadletter.Queue) error {
 	h.operated.replaying.Lock()
 	defer h.operated.replaying.Unlock()
-	admin := h.counts.Admin()
-	all, _, err := admin.Lanes(ctx, "/", h.queue, math.MaxInt)
+	states, err := h.states(ctx)
 	if err != nil {
 		return err
-	}
-	states := map[string]*counter.LaneState{}
-	for _, l := range all {
-		state, err := admin.Lane(ctx, "/", h.queue, l.Lane)
-		if err == nil {
-			states[l.Lane] = state
-		} else if !errors.Is(err, counter.ErrNotBlocked) {
-			return err
-		}
 	}
 	if !pause.For(ctx, 15*time.Second) {
 		return ctx.Err()
@@ -135,7 +153,7 @@ func (h *blockedLanes) giveUpLost(ctx context.Context, q *deadletter.Queue) erro
 		var lost []counter.Position
 		for number, id := range state.Dead() {
 			p := counter.Position{Since: state.Since, Number: number}
-			if found[id] || !state.IsOpen(p) {
+			if _, expected := h.expected.Load(id); !expected || found[id] || !state.IsOpen(p) {
 				continue
 			}
 			if _, err := fmt.Fprintf(h.out, "drop - %s\n", id); err != nil { // before the lane goes on
@@ -145,7 +163,7 @@ func (h *blockedLanes) giveUpLost(ctx context.Context, q *deadletter.Queue) erro
 		}
 		if len(lost) > 0 {
 			h.operated.lost.Add(int64(len(lost)))
-			if _, err := admin.DropPositions(ctx, "/", h.queue, lane, lost); err != nil {
+			if _, err := h.counts.Admin().DropPositions(ctx, "/", h.queue, lane, lost); err != nil {
 				return err
 			}
 		}

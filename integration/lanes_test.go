@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -124,6 +125,7 @@ type blockedLanes struct {
 	restarts int
 	begun    time.Time
 	operated laneOperations
+	expected sync.Map // the ids of the dead letters that the lanes expected at a kill of the broker
 }
 
 // lanesBroker is a broker that may be killed, if the test kills it.
@@ -244,6 +246,7 @@ func (h *blockedLanes) killBroker(t *testing.T) {
 	defer h.operated.brokerAway.Add(1)
 	ctx := context.WithoutCancel(t.Context())
 	need(t, h.broker.Kill(ctx))
+	need(t, h.noteExpected(ctx))
 	need(t, h.broker.Start(ctx))
 	need(t, poll.Until(ctx, 2*time.Minute, "the broker to answer", func() error {
 		conn, err := dialer(t)(ctx)
