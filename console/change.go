@@ -273,38 +273,34 @@ func (c *Console) checkDeliveryLimit(ctx context.Context, ch change, retries int
 type result struct {
 	OK   bool
 	Text string
+
+	id string
 }
 
 // mostResults bounds the results that are kept.
 const mostResults = 200
 
-// results are the results of the latest changes, by ids that cannot be guessed.
+// results are the results of the latest changes, with ids that cannot be guessed.
 type results struct {
-	mu   sync.Mutex
-	ids  []string
-	byID map[string]result
+	mu     sync.Mutex
+	latest []result
 }
 
 func (s *results) put(r result) (id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	id = rand.Text()
-	if s.byID == nil {
-		s.byID = map[string]result{}
-	}
-	s.ids, s.byID[id] = append(s.ids, id), r
-	if len(s.ids) > mostResults {
-		delete(s.byID, s.ids[0])
-		s.ids = slices.Delete(s.ids, 0, 1)
-	}
-	return id
+	r.id = rand.Text()
+	s.latest = append(s.latest[max(len(s.latest)+1-mostResults, 0):], r)
+	return r.id
 }
 
 func (s *results) get(id string) *result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r, ok := s.byID[id]; ok {
-		return &r
+	for _, r := range s.latest {
+		if r.id == id {
+			return &r
+		}
 	}
 	return nil
 }

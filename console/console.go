@@ -45,7 +45,7 @@ type Console struct {
 	streams atomic.Int64
 
 	examiner examiner
-	causes   *causes
+	causes   *cached[map[string]cause] // by queue; without those that have no dead letters
 
 	storeSeen bool // an overview had the store's half; only overview, which runs once at a time, uses it
 
@@ -70,10 +70,10 @@ func newConsole(o Options, b rabbit, p patience) *Console {
 		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(),
 		logouts: &logouts{}, results: &results{}, jobs: &jobs{byQueue: map[string]*job{}},
 		queues: map[string]*queueStatus{}, grouped: map[string]*cached[ops.Groups]{},
-		history: &history{queues: map[string][]sample{}}, causes: &causes{byQueue: map[string]cause{}},
+		history: &history{queues: map[string][]sample{}},
 	}
 	c.base, c.stop = context.WithCancel(context.Background())
-	c.all = newCached(c, c.overview)
+	c.all, c.causes = newCached(c, c.overview), newCached(c, c.readCauses)
 	c.mux = c.routes()
 	c.running.Go(func() { c.sample(c.base) })
 	return c

@@ -93,27 +93,25 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 }
 
 // groups returns the groups of a filter, and when they were counted. The first paint shows those of the newest dead
-// letters unless all are known, and the live stream replaces them.
+// letters unless all are known soon. The live stream replaces them, and a page without JavaScript has all when it is
+// loaded again.
 func (c *Console) groups(r *http.Request, queue string, f filter) (groups ops.Groups, at time.Time, err error) {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
-	counted := c.grouping(queue, f)
-	if counted != nil {
-		a := counted.have()
+	if counted := c.grouping(queue, f); counted != nil {
+		wait := c.patience.groups
 		if isLive(r) {
-			wait, cancel := context.WithTimeout(ctx, c.patience.answer)
-			defer cancel()
-			a = counted.get(wait, groupsAge)
+			wait = c.patience.answer
 		}
+		waiting, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		a := counted.get(waiting, groupsAge)
 		if a.Known && a.Err == nil && time.Since(a.At) < groupsKept {
 			return a.Value, a.At, nil
 		}
 	}
 	at = time.Now()
 	groups, err = c.records(queue).Groups(ctx, f.Filter, c.patience.groups)
-	if counted != nil && groups.Partial {
-		counted.begin(groupsAge) // a page without JavaScript has them when it is loaded again
-	}
 	return groups, at, err
 }
 

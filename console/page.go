@@ -32,7 +32,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"shown": shown, "brief": brief, "why": why, "lines": lines, "rough": rough, "instant": instant, "link": link,
 	"plural": func(n any, thing string) string {
 		return plural(number(n), thing)
-	}, "digits": func(n any) string { return digits(number(n)) }, "bar": bar,
+	}, "digits": func(n any) string { return digits(number(n)) }, "share": share,
 	"asset": func(name string) string { return "static/" + name + "?v=" + assetVersion },
 	"dict":  dict, "pick": url.QueryEscape,
 }).ParseFS(templateFiles, "templates/*.html"))
@@ -61,6 +61,11 @@ func dict(pairs ...any) map[string]any {
 		m[fmt.Sprint(pairs[i])] = pairs[i+1]
 	}
 	return m
+}
+
+// share is a part of a whole in percent, enough to be seen.
+func share(part, whole int) string {
+	return fmt.Sprintf("%.1f", max(1, 100*float64(part)/float64(whole)))
 }
 
 // link is the relative URL of a page. All pages are beside each other, so it works below every prefix. The names and

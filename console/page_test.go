@@ -374,7 +374,7 @@ func TestHeadlineOfAllQueues(t *testing.T) {
 		Breaker: &ops.Breaker{Since: time.Now()}, Dead: ops.DeadLetters{Still: 79}}
 	blocked := ops.Summary{Queue: "bills", Blocked: time.Minute, Retrying: 1, StoreSeen: true}
 	o := ops.Overview{Queues: []ops.Summary{stopped, blocked, {Queue: "mails", StoreSeen: true}}}
-	s := (&Console{causes: &causes{}}).sum(o, examination{})
+	s := sum(o, examination{}, nil)
 	if s.Failing != 52 {
 		t.Errorf("%d messages fail, want 52", s.Failing)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -84,7 +83,7 @@ func (c *Console) collect(ctx context.Context, q *queueStatus, name string) (que
 	if err != nil {
 		return queueView{}, err
 	}
-	c.history.add(name, sampleOf(s.Rates, s.Blocked, s.Dead))
+	c.history.add(name, s.Rates, s.Blocked, s.Dead.Count)
 	v := queueView{Status: s, Lanes: laneList{Queue: name, Of: s.BlockedLanes, Now: s.Time}}
 	if s.BlockedLanes > 0 {
 		v.Lanes.Lanes, v.Lanes.Of, err = c.lanesOf(ctx, name, s, 0, lanesOfQueue)
@@ -97,15 +96,6 @@ func (q *queueStatus) close() {
 	q.asking.Lock()
 	defer q.asking.Unlock()
 	q.collector.Close()
-}
-
-// sampleOf is a queue now.
-func sampleOf(r *ops.Rates, failing int, dead ops.DeadLetters) sample {
-	out := sample{At: time.Now(), In: math.NaN(), Out: math.NaN(), Failing: float64(failing), Dead: float64(dead.Count)}
-	if r != nil {
-		out.In, out.Out = r.In, r.Out
-	}
-	return out
 }
 
 // changed makes the next page ask again, after a change.
@@ -126,7 +116,7 @@ func (c *Console) queuePage(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	a := ask(r, c.statusOf(name).cached, liveEvery-200*time.Millisecond)
-	a.Value.Curves = curves(c.history.of(name, time.Now()), time.Now())
+	a.Value.Curves = curves(c.history.of(name), time.Now())
 	if a.Known && a.Value.Dead.Still > 0 {
 		// else the visitor left
 		if a.Value.Groups, a.Value.Counted, err = c.groups(r, name, filter{}); err != nil && r.Context().Err() == nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/printable"
@@ -82,9 +83,8 @@ func (c *Console) overview(ctx context.Context) (ops.Overview, error) {
 	}
 	c.storeSeen = true
 	for _, s := range all.Queues {
-		c.history.add(s.Queue, sampleOf(s.Rates, s.Failing()-s.Forgotten, s.Dead))
+		c.history.add(s.Queue, s.Rates, s.Failing()-s.Forgotten, s.Dead.Count)
 	}
-	c.findCauses(all.Queues)
 	return all, nil
 }
 
@@ -113,8 +113,10 @@ func (c *Console) queuesPage(r *http.Request) (page, error) {
 		return cmp.Compare(v.Examined.rank(a), v.Examined.rank(b))
 	})
 	from = min(max(from, 0), len(found))
+	c.causes.begin(overviewAge) // for the next update
+	causes := c.causes.have().Value
 	for _, s := range found[from:min(from+queuesPerPage, len(found))] {
-		v.Shown = append(v.Shown, line{s, a.Value.Time, c.causes.of(s.Queue), v.Examined.beyond(s)})
+		v.Shown = append(v.Shown, line{s, a.Value.Time, causes[s.Queue].known(), v.Examined.beyond(s)})
 	}
 	if next := from + queuesPerPage; next < len(found) {
 		v.More = link("", "find", v.Find, "from", strconv.Itoa(next))
@@ -128,7 +130,7 @@ func (c *Console) queuesPage(r *http.Request) (page, error) {
 		p.Trouble = slices.Concat(fault(a), partly(a))
 	}
 	if a.Known {
-		v.Sum = c.sum(a.Value, v.Examined)
+		v.Sum = sum(a.Value, v.Examined, causes)
 		p.Title = v.Sum.headline(a.Value)
 	}
 	if v.Examined.Away = len(p.Trouble) > 0; v.Examined.Away {
@@ -177,7 +179,7 @@ type sums struct {
 }
 
 // sum adds up an overview.
-func (c *Console) sum(o ops.Overview, last examination) sums {
+func sum(o ops.Overview, last examination, causes map[string]cause) sums {
 	out := sums{Queues: len(o.Queues), Sound: last.Whole() && last.Errors() == 0}
 	reasons := map[string]float64{}
 	for _, s := range o.Queues {
@@ -196,7 +198,7 @@ func (c *Console) sum(o ops.Overview, last examination) sums {
 		}
 		out.Failing += s.Failing() - s.Forgotten
 		out.Dead, out.Missing = out.Dead+s.Dead.Still, out.Missing+s.Dead.Missing
-		if k := c.causes.of(s.Queue); k != nil && k.Of > 0 {
+		if k := causes[s.Queue].known(); k != nil {
 			text := brief(k.Group.Reason)
 			reasons[text] += float64(s.Dead.Still) * float64(k.Group.Count) / float64(k.Of)
 			if out.Most == "" || reasons[text] > reasons[out.Most] {
@@ -282,82 +284,49 @@ type cause struct {
 	at    time.Time
 }
 
-// causes keeps the commonest reason of each queue.
-type causes struct {
-	mu      sync.Mutex
-	byQueue map[string]cause
-	busy    bool
+// known returns nil if no reason is known.
+func (k cause) known() *cause {
+	if k.Group == nil {
+		return nil
+	}
+	return &k
 }
 
-func (k *causes) of(queue string) *cause {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if have, ok := k.byQueue[queue]; ok && have.Group != nil {
-		return &have
-	}
-	return nil
-}
-
-// old returns the first queues whose reason is not known, or may have changed. It forgets queues without dead letters.
-func (k *causes) old(all []ops.Summary) (names []string, dead map[string]int64) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	dead = map[string]int64{}
-	if k.busy {
-		return nil, dead
-	}
-	for _, s := range all {
-		if s.Dead.Still > 0 {
-			dead[s.Queue] = s.Dead.Still
-		}
-		if have, known := k.byQueue[s.Queue]; dead[s.Queue] > 0 && len(names) < queuesPerPage &&
-			(!known || have.dead != s.Dead.Still && time.Since(have.at) > causeAge) {
-			names = append(names, s.Queue)
-		}
-	}
-	for queue := range k.byQueue {
-		if dead[queue] == 0 {
-			delete(k.byQueue, queue)
-		}
-	}
-	k.busy = len(names) > 0
-	return names, dead
-}
-
-// findCauses reads why messages died in the queues of an overview, in the background.
-func (c *Console) findCauses(all []ops.Summary) {
-	names, dead := c.causes.old(all)
-	if len(names) == 0 {
-		return
-	}
-	c.running.Go(func() {
-		_ = c.guarded(func() { c.readCauses(names, dead) })
-		c.causes.mu.Lock()
-		defer c.causes.mu.Unlock()
-		c.causes.busy = false
-	})
-}
-
-func (c *Console) readCauses(names []string, dead map[string]int64) {
-	ctx, cancel := context.WithTimeout(c.base, causesFor)
+// readCauses reads why messages died in the queues of the last overview, if that is not known or may have changed.
+func (c *Console) readCauses(ctx context.Context) (map[string]cause, error) {
+	ctx, cancel := context.WithTimeout(ctx, causesFor)
 	defer cancel()
+	before, found := c.causes.have().Value, map[string]cause{}
+	var mu sync.Mutex // guards found
 	var reading panics.Group
 	reading.SetLimit(causesTogether)
-	for _, name := range names {
+	read := 0
+	for _, s := range c.all.have().Value.Queues {
+		have, known := before[s.Queue]
+		if known && s.Dead.Still > 0 {
+			mu.Lock()
+			found[s.Queue] = have
+			mu.Unlock()
+		}
+		if s.Dead.Still == 0 || known && (have.dead == s.Dead.Still || time.Since(have.at) <= causeAge) ||
+			read == queuesPerPage {
+			continue
+		}
+		read++
 		reading.Go(func() error {
-			found, err := c.records(name).Groups(ctx, filter{}.Filter, causeBudget)
-			if err != nil { // the next overview tries again
+			groups, err := c.records(s.Queue).Groups(ctx, deadletter.Filter{}, causeBudget)
+			if err != nil { // the next time it tries again
 				return nil //nolint:nilerr // the page shows the queue without it
 			}
-			of := cause{Of: found.Count, Part: found.Partial, dead: dead[name], at: time.Now()}
-			if len(found.Groups) > 0 && found.Groups[0].Reason != "" {
-				of.Group = found.Groups[0]
+			of := cause{Of: groups.Count, Part: groups.Partial, dead: s.Dead.Still, at: time.Now()}
+			if len(groups.Groups) > 0 && groups.Groups[0].Reason != "" {
+				of.Group = groups.Groups[0]
 			}
-			c.causes.mu.Lock()
-			defer c.causes.mu.Unlock()
-			c.causes.byQueue[name] = of
+			mu.Lock()
+			defer mu.Unlock()
+			found[s.Queue] = of
 			return nil
 		})
 	}
-	_ = reading.Wait()
+	return found, reading.Wait()
 }

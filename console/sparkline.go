@@ -3,26 +3,27 @@ package console
 import (
 	"context"
 	"fmt"
-	"html/template"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/strikesmq/strikes/ops"
 )
 
-const (
-	// sampleEvery is how often the console reads all queues, so that a page has an hour to draw when it opens.
-	sampleEvery = 10 * time.Second
-	// samplesKept are those of an hour, and some: an open page brings a few more.
-	samplesKept = int(time.Hour/sampleEvery) + 60
-)
+// sampleEvery is how often the console reads all queues, so that a page has an hour to draw when it opens.
+const sampleEvery = 10 * time.Second
+
+// figures are those of the curves: messages a second in and out, messages that have failed and may be retried, and
+// messages dead-lettered a minute. NaN is not known.
+type figures [4]float64
 
 // sample is a queue at one moment.
 type sample struct {
-	At      time.Time
-	In, Out float64 // messages a second; NaN: not known
-	Failing float64 // messages that have failed and may be retried
-	Dead    float64 // dead-lettered so far
+	at      time.Time
+	figures figures
+	dead    int64 // dead-lettered so far
 }
 
 // history keeps the samples of the last hour in memory, by queue.
@@ -31,28 +32,31 @@ type history struct {
 	queues map[string][]sample // oldest first
 }
 
-func (h *history) add(queue string, s sample) {
+// add keeps the present figures of a queue. The page of the queue brings more than are kept.
+func (h *history) add(queue string, r *ops.Rates, failing int, dead int64) {
+	now := time.Now()
+	s := sample{now, figures{math.NaN(), math.NaN(), float64(failing), 0}, dead}
+	if r != nil {
+		s.figures[0], s.figures[1] = r.In, r.Out
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	kept := h.queues[queue]
-	if n := len(kept); n > 0 && s.At.Sub(kept[n-1].At) < sampleEvery-time.Second {
-		return // the page of the queue brings more than are kept
-	}
-	if len(kept) >= samplesKept {
-		kept = append(kept[:0:0], kept[len(kept)-samplesKept+1:]...)
+	kept := slices.DeleteFunc(h.queues[queue], func(s sample) bool { return now.Sub(s.at) > time.Hour })
+	if len(kept) > 0 {
+		last := kept[len(kept)-1]
+		if now.Sub(last.at) < sampleEvery-time.Second {
+			return
+		}
+		s.figures[3] = float64(max(dead-last.dead, 0)) / now.Sub(last.at).Minutes()
 	}
 	h.queues[queue] = append(kept, s)
 }
 
-// of returns the samples of a queue within the last hour.
-func (h *history) of(queue string, now time.Time) []sample {
+// of returns the samples of a queue.
+func (h *history) of(queue string) []sample {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	kept := h.queues[queue]
-	for len(kept) > 0 && now.Sub(kept[0].At) > time.Hour {
-		kept = kept[1:]
-	}
-	return append([]sample(nil), kept...)
+	return slices.Clone(h.queues[queue])
 }
 
 // sample reads all queues until ctx is done.
@@ -61,6 +65,7 @@ func (c *Console) sample(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		c.all.get(ctx, sampleEvery/2)
+		c.causes.begin(overviewAge)
 		_ = c.guarded(c.sweep)
 		if c.examiner.due() {
 			c.examineAll()
@@ -93,95 +98,43 @@ func (c *Console) sweep() {
 	}
 }
 
-// curve is one line of an hour, drawn by the server.
+// curve is one line of an hour, for an SVG of 240 by 40. What it shows is in words beside it.
 type curve struct {
 	Name   string
 	Now    string // its last value
 	Most   string // its largest
-	Points string // of an SVG polyline within curveWidth and curveHeight
-	Filled string // the same, closed at the bottom
+	Points string
+	From   float64 // its first x
+	To     float64 // its last
 }
-
-const (
-	curveWidth  = 240
-	curveHeight = 40
-)
 
 // curves draws the samples of an hour that ends now.
-func curves(samples []sample, now time.Time) []curve {
-	of := func(value func(sample) float64) []float64 {
-		out := make([]float64, len(samples))
-		for i, s := range samples {
-			out[i] = value(s)
+func curves(samples []sample, now time.Time) (all []curve) {
+	for i, kind := range []struct {
+		name string
+		text func(float64) string
+	}{
+		{"in", perSecond}, {"out", perSecond}, {"retrying", func(v float64) string { return digits(int64(v)) }},
+		{"dead-lettered", func(v float64) string { return fmt.Sprintf("%.1f/min", v) }},
+	} {
+		c, most := curve{Name: kind.name, Now: "–", Most: "–"}, 0.0
+		known := slices.DeleteFunc(slices.Clone(samples), func(s sample) bool {
+			return math.IsNaN(s.figures[i]) || now.Sub(s.at) > time.Hour
+		})
+		for _, s := range known {
+			most = max(most, s.figures[i])
 		}
-		return out
-	}
-	count := func(v float64) string { return digits(int64(v)) }
-	died := of(func(s sample) float64 { return s.Dead })
-	for i := len(died) - 1; i > 0; i-- {
-		died[i] = max(died[i]-died[i-1], 0) / max(samples[i].At.Sub(samples[i-1].At).Minutes(), 1e-3)
-	}
-	if len(died) > 0 {
-		died[0] = 0
-	}
-	return []curve{
-		draw("in", samples, now, of(func(s sample) float64 { return s.In }), perSecond),
-		draw("out", samples, now, of(func(s sample) float64 { return s.Out }), perSecond),
-		draw("retrying", samples, now, of(func(s sample) float64 { return s.Failing }), count),
-		draw("dead-lettered", samples, now, died, func(v float64) string { return fmt.Sprintf("%.1f/min", v) }),
-	}
-}
-
-func draw(name string, samples []sample, now time.Time, values []float64, text func(float64) string) curve {
-	c := curve{Name: name, Now: "–", Most: "–"}
-	most, known := 0.0, false
-	for _, v := range values {
-		if !math.IsNaN(v) {
-			most, known = max(most, v), true
+		var points []string
+		for n, s := range known {
+			x, y := 240*(1-now.Sub(s.at).Hours()), 38-36*s.figures[i]/max(most, 1e-9)
+			points = append(points, fmt.Sprintf("%.1f,%.1f", x, y))
+			if n == 0 {
+				c.From = x
+			}
+			c.To, c.Now, c.Most = x, kind.text(s.figures[i]), kind.text(most)
 		}
+		c.Points = strings.Join(points, " ")
+		all = append(all, c)
 	}
-	if !known {
-		return c
-	}
-	var b strings.Builder
-	first, last := -1.0, 0.0
-	for i, v := range values {
-		if math.IsNaN(v) {
-			continue
-		}
-		x := curveWidth * (1 - now.Sub(samples[i].At).Hours())
-		y := curveHeight - 2 - (curveHeight-4)*v/max(most, 1e-9)
-		if first < 0 {
-			first = x
-		}
-		last = x
-		fmt.Fprintf(&b, "%.1f,%.1f ", x, y)
-		c.Now = text(v)
-	}
-	c.Most, c.Points = text(most), strings.TrimSpace(b.String())
-	c.Filled = fmt.Sprintf("%.1f,%d %s %.1f,%d", first, curveHeight, c.Points, last, curveHeight)
-	return c
-}
-
-// SVG draws the curve. What it shows is in words beside it.
-func (c curve) SVG() template.HTML {
-	if c.Points == "" {
-		return ""
-	}
-	return template.HTML(fmt.Sprintf(
-		`<svg class="curve" viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true" focusable="false">`+
-			//nolint:gosec // numbers only
-			`<polygon points="%s"/><polyline points="%s"/></svg>`, curveWidth, curveHeight, c.Filled, c.Points))
-}
-
-// bar draws a part of a whole.
-func bar(part, whole int) template.HTML {
-	if whole <= 0 {
-		return ""
-	}
-	width := max(1, 100*float64(part)/float64(whole))
-	return template.HTML(fmt.Sprintf(
-		`<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false">`+
-			//nolint:gosec // numbers only
-			`<rect class="whole" width="100" height="10"/><rect width="%.1f" height="10"/></svg>`, width))
+	return all
 }
