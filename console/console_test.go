@@ -262,7 +262,7 @@ func hostileStatus() ops.Status {
 		Blocking: []ops.Message{{ID: hostile, State: ops.Ready, Attempt: 2, Limit: 4, Since: now.Add(-12 * time.Minute),
 			Failures: 1, LastError: hostile, Consumer: hostile}},
 		Dead: ops.DeadLetters{Count: 2, Still: 2, Since: now, Queue: "orders.dlq", Holds: &holds,
-			Reasons: []ops.Reason{{Reason: hostile, Messages: 2}}},
+			Reasons: []*ops.Group{{Reason: hostile, Count: 2}}},
 	}
 }
 

@@ -111,7 +111,7 @@ func (c *Console) groups(r *http.Request, queue string, f filter) (groups ops.Gr
 		}
 	}
 	at = time.Now()
-	groups, err = c.records(queue).Groups(ctx, f.Filter, c.patience.groups)
+	groups, err = c.records(queue).Groups(ctx, ops.DeadQuery{Filter: f.Filter, Budget: c.patience.groups})
 	return groups, at, err
 }
 
@@ -123,7 +123,7 @@ func (c *Console) grouping(queue string, f filter) *cached[ops.Groups] {
 	counted := c.grouped[key]
 	if counted == nil && len(c.grouped) < mostGroupings {
 		counted = newCached(c, func(ctx context.Context) (ops.Groups, error) {
-			return c.records(queue).Groups(ctx, f.Filter, countWithin)
+			return c.records(queue).Groups(ctx, ops.DeadQuery{Filter: f.Filter, Budget: countWithin})
 		})
 		c.grouped[key] = counted
 	}

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/printable"
@@ -314,7 +313,7 @@ func (c *Console) readCauses(ctx context.Context) (map[string]cause, error) {
 		}
 		read++
 		reading.Go(func() error {
-			groups, err := c.records(s.Queue).Groups(ctx, deadletter.Filter{}, causeBudget)
+			groups, err := c.records(s.Queue).Groups(ctx, ops.DeadQuery{Budget: causeBudget})
 			if err != nil { // the next time it tries again
 				return nil //nolint:nilerr // the page shows the queue without it
 			}

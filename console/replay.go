@@ -104,7 +104,7 @@ func (c *Console) preview(r *http.Request, v *replayView) error {
 	ctx, cancel := c.brieflyAsked(r)
 	defer cancel()
 	q := c.records(v.Queue)
-	groups, err := q.Groups(ctx, v.Filter.Filter, countWithin/4)
+	groups, err := q.Groups(ctx, ops.DeadQuery{Filter: v.Filter.Filter, Budget: countWithin / 4})
 	switch {
 	case errors.Is(err, ops.ErrLane) && r.Method != http.MethodPost:
 		// reading returns each message, so only a form asks for it

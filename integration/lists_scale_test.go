@@ -16,7 +16,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -126,7 +125,7 @@ func listings(queue string, n int) (all []listing) {
 	}
 	all = []listing{
 		{name: "groups", want: n, run: func(ctx context.Context, q *ops.Queue) (int, error) {
-			got, err := q.Groups(ctx, deadletter.Filter{}, 0)
+			got, err := q.Groups(ctx, ops.DeadQuery{})
 			return got.Count, err
 		}},
 		{name: "summary, 10,000 recent", want: min(n, 10_000), run: summary(time.Hour)},

@@ -113,7 +113,7 @@ func TestGroups(t *testing.T) {
 	for i := range 20 {
 		die(t, c, fmt.Sprint("b", i), counter.CausePanicked, fmt.Sprintf("index out of range [%d]", i))
 	}
-	got, err := q.Groups(t.Context(), deadletter.Filter{}, 0)
+	got, err := q.Groups(t.Context(), DeadQuery{})
 	if err != nil || got.Partial || got.Count != 50 || got.Of != 50 || len(got.Groups) != 2 {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -125,14 +125,14 @@ func TestGroups(t *testing.T) {
 	if second.Count != 20 || second.Kind != deadletter.KindPanicked {
 		t.Errorf("the other: %+v", second)
 	}
-	if got, err = q.Groups(t.Context(), deadletter.Filter{Kind: deadletter.KindPanicked}, 0); err != nil ||
+	if got, err = q.Groups(t.Context(), DeadQuery{Filter: deadletter.Filter{Kind: deadletter.KindPanicked}}); err != nil ||
 		got.Count != 20 || got.Of != 50 {
 		t.Errorf("by kind: %+v, %v", got, err)
 	}
 	for i := range 1000 {
 		die(t, c, fmt.Sprint("c", i), counter.CauseFailed, "connection refused")
 	}
-	if got, err = q.Groups(t.Context(), deadletter.Filter{}, 1); err != nil || !got.Partial || got.Count != 1000 ||
+	if got, err = q.Groups(t.Context(), DeadQuery{Budget: 1}); err != nil || !got.Partial || got.Count != 1000 ||
 		got.Of != 1050 {
 		t.Errorf("a budget: %+v, %v", got, err)
 	}
@@ -172,12 +172,12 @@ func TestDeadOfMany(t *testing.T) {
 		return err
 	})
 	took("groups within 100 ms", 300*time.Millisecond, func() error {
-		groups, err := q.Groups(t.Context(), deadletter.Filter{}, 100*time.Millisecond)
+		groups, err := q.Groups(t.Context(), DeadQuery{Budget: 100 * time.Millisecond})
 		t.Logf("%d of %d, partial: %v", groups.Count, groups.Of, groups.Partial)
 		return err
 	})
 	took("all groups", 3*time.Second, func() error {
-		groups, err := q.Groups(t.Context(), deadletter.Filter{}, 0)
+		groups, err := q.Groups(t.Context(), DeadQuery{})
 		if groups.Count != n || groups.Of != n {
 			t.Errorf("%d of %d, want %d", groups.Count, groups.Of, n)
 		}

@@ -55,12 +55,6 @@ func (t *Tally) addReasons(all []counter.DeadReason) {
 	}
 }
 
-// ofReason is the dead letter of which the store knows r.
-func (q *Queue) ofReason(r *counter.DeadReason) *deadletter.Message {
-	of := counter.Message{VHost: q.VHost, Queue: q.Name, ID: r.ID}
-	return deadletter.OfRecord(&counter.Record{Message: of, Cause: r.Cause, Reason: r.Reason, LastTime: r.At})
-}
-
 // group returns a group, or the one for all those beyond the bound.
 func (t *Tally) group(kind deadletter.Kind, why string) *Group {
 	if t.groups == nil {
@@ -111,40 +105,32 @@ type Groups struct {
 	Groups  []*Group // the largest first
 	Count   int      // dead letters in them
 	Of      int      // dead letters that the store has records of, whatever the filter
-	Partial bool     // the budget ended the count: only the newest are in it
+	Partial bool     // the budget or the limit ended the count: only the newest are in it
 }
 
-// Groups groups the dead letters of which the store has records, as of when it is called. A budget ends the count
-// early; 0: none.
-func (q *Queue) Groups(ctx context.Context, filter deadletter.Filter, budget time.Duration) (out Groups, err error) {
-	if len(filter.IDs) > 0 || filter.Lane != "" {
-		err = q.groupsOfNamed(ctx, filter, &out)
-	} else {
-		err = q.groupsOfReasons(ctx, filter, budget, &out)
+// Groups groups the dead letters of which the store has records, as of when it is called. The query's Limit is that of
+// the records which are read, and its Budget ends the count early.
+func (q *Queue) Groups(ctx context.Context, query DeadQuery) (out Groups, err error) {
+	if len(query.Filter.IDs) > 0 || query.Filter.Lane != "" {
+		var tally Tally
+		for m, err := range q.EachDead(ctx, query.Filter) {
+			if err != nil {
+				return out, err
+			}
+			tally.Add(m)
+			out.Count++
+		}
+		out.Groups = tally.Groups()
+	} else if err := q.groupsOfReasons(ctx, query, &out); err != nil {
+		return out, err
 	}
-	if err == nil {
-		out.Of, err = q.Store.CountDead(ctx, q.VHost, q.Name)
-	}
+	out.Of, err = q.Store.CountDead(ctx, q.VHost, q.Name)
+	out.Partial = out.Partial || query.Limit > 0 && out.Of > query.Limit
 	return out, err
 }
 
-// groupsOfNamed groups the dead letters of some ids.
-func (q *Queue) groupsOfNamed(ctx context.Context, filter deadletter.Filter, out *Groups) error {
-	var tally Tally
-	for m, err := range q.EachDead(ctx, filter) {
-		if err != nil {
-			return err
-		}
-		tally.Add(m)
-		out.Count++
-	}
-	out.Groups = tally.Groups()
-	return nil
-}
-
 // groupsOfReasons groups the store's records of all dead letters.
-func (q *Queue) groupsOfReasons(ctx context.Context, filter deadletter.Filter, budget time.Duration,
-	out *Groups) error {
+func (q *Queue) groupsOfReasons(ctx context.Context, query DeadQuery, out *Groups) error {
 	began := time.Now()
 	// to normalise reasons that all differ takes longer than to read them
 	parts, tallies := make(chan []counter.DeadReason, 1), make([]Tally, min(runtime.GOMAXPROCS(0), 4))
@@ -160,19 +146,23 @@ func (q *Queue) groupsOfReasons(ctx context.Context, filter deadletter.Filter, b
 	end := sync.OnceFunc(func() { close(parts); workers.Wait() })
 	defer end()
 	spent := false
-	for found, err := range q.Store.DeadReasons(ctx, q.VHost, q.Name, 0) {
+	for found, err := range q.Store.DeadReasons(ctx, q.VHost, q.Name, query.Limit) {
 		if err != nil {
 			return err
 		}
 		if out.Partial = spent; spent {
 			break
 		}
-		if !filter.Everything() {
-			found = slices.DeleteFunc(found, func(r counter.DeadReason) bool { return !filter.Match(q.ofReason(&r), began) })
+		if !query.Filter.Everything() {
+			found = slices.DeleteFunc(found, func(r counter.DeadReason) bool {
+				of := counter.Message{VHost: q.VHost, Queue: q.Name, ID: r.ID}
+				return !query.Filter.Match(deadletter.OfRecord(&counter.Record{Message: of, Cause: r.Cause, Reason: r.Reason,
+					LastTime: r.At}), began)
+			})
 		}
 		out.Count += len(found)
 		parts <- found
-		spent = budget > 0 && time.Since(began) > budget
+		spent = query.Budget > 0 && time.Since(began) > query.Budget
 	}
 	end()
 	panicked.Again()

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/panics"
 )
 
@@ -51,7 +50,7 @@ func benchmarkGroups(b *testing.B, url string, texts int) {
 		need(b, dying.Wait())
 	}
 	for b.Loop() {
-		groups, err := q.Groups(b.Context(), deadletter.Filter{}, 0)
+		groups, err := q.Groups(b.Context(), DeadQuery{})
 		if err != nil || groups.Count != dead {
 			b.Fatal(groups.Count, err)
 		}

@@ -65,7 +65,7 @@ type facts struct {
 	tombstones counter.Tombstones
 	blocked    counter.Blocked
 	records    map[counter.Message]counter.Record
-	reasons    tally // of the dead letters
+	reasons    Groups // of the dead letters
 }
 
 // judge fills in the conclusions from the store's facts.
@@ -83,8 +83,7 @@ func (s *Status) judge(f facts) {
 	s.Dead.counted(f.tombstones)
 	s.BlockedLanes, s.Dead.Blocked = int(f.blocked.Lanes), f.blocked.Count
 	s.Dead.recent += f.blocked.Recent
-	s.Dead.Reasons, s.Dead.Others = f.reasons.most(maxReasons)
-	s.Dead.explain()
+	s.Dead.explain(f.reasons)
 }
 
 // block lists the messages that block, the longest first: most of them at most, or all if most is 0. A message that

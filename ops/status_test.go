@@ -133,14 +133,15 @@ func TestKept(t *testing.T) {
 	}
 }
 
-func TestTally(t *testing.T) {
-	all := tally{"b": 2, "a": 2, "rare": 1, "often": 9, "once": 1}
-	most, others := all.most(3)
-	if diff := cmp.Diff([]Reason{{"often", 9}, {"a", 2}, {"b", 2}}, most); diff != "" || others != 2 {
-		t.Errorf("%d others; %s", others, diff)
+// TestReasonsAreBounded: a status lists the largest groups, and sums up the rest and those beyond a tally's bound.
+func TestReasonsAreBounded(t *testing.T) {
+	all := Groups{Groups: []*Group{{Count: 9}}, Count: 9}
+	for range maxReasons + 2 {
+		all.Groups, all.Count = append(all.Groups, &Group{Key: "k", Count: 2}), all.Count+2
 	}
-	if most, others := (tally{}).most(3); len(most) != 0 || others != 0 {
-		t.Errorf("of nothing: %v, %d", most, others)
+	d := DeadLetters{Count: 100}
+	if d.explain(all); len(d.Reasons) != maxReasons || d.Others != 13 || d.Unknown != 100-int64(all.Count) {
+		t.Errorf("%d reasons, %d others, %d unknown", len(d.Reasons), d.Others, d.Unknown)
 	}
 }
 
@@ -255,17 +256,18 @@ func TestUnrecordedDeadLetters(t *testing.T) {
 func TestReasonsAddUp(t *testing.T) {
 	for _, tc := range []struct {
 		d              DeadLetters
+		counted        int
 		still, unknown int64
 	}{
-		{DeadLetters{}, 0, 0},
-		{DeadLetters{Count: 9, Reasons: []Reason{{"a", 4}, {"b", 3}}, Others: 2}, 9, 0},
-		{DeadLetters{Count: 9, Reasons: []Reason{{"a", 4}}, Others: 2}, 9, 3},
-		{DeadLetters{Count: 9, Removed: 3, Reasons: []Reason{{"a", 4}}, Others: 2}, 6, 0},
-		{DeadLetters{Count: 9, Removed: 9}, 0, 0},
-		{DeadLetters{Count: 2, Removed: 3, Reasons: []Reason{{"a", 4}}}, 0, 0}, // the count was forgotten meanwhile
+		{DeadLetters{}, 0, 0, 0},
+		{DeadLetters{Count: 9}, 9, 9, 0},
+		{DeadLetters{Count: 9}, 6, 9, 3},
+		{DeadLetters{Count: 9, Removed: 3}, 6, 6, 0},
+		{DeadLetters{Count: 9, Removed: 9}, 0, 0, 0},
+		{DeadLetters{Count: 2, Removed: 3}, 4, 0, 0}, // the count was forgotten meanwhile
 	} {
 		d := tc.d
-		if d.explain(); d.Still != tc.still || d.Unknown != tc.unknown {
+		if d.explain(Groups{Count: tc.counted}); d.Still != tc.still || d.Unknown != tc.unknown {
 			t.Errorf("%+v: %d dead, %d unknown; want %d, %d", tc.d, d.Still, d.Unknown, tc.still, tc.unknown)
 		}
 	}

@@ -31,18 +31,17 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 		return err
 	}
 	s.Time = f.now
-	var reading panics.Group // of the reasons, which take longest
-	more := false            // there are
-	defer func() { _ = reading.Wait() }()
-	if !c.NoReasons {
-		reading.Go(func() (err error) {
-			f.reasons, more, err = c.reasons(ctx)
-			return err
-		})
-	}
 	queue := &Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue, Warn: func(err error) {
 		s.note("%v", err)
 	}}
+	var reading panics.Group // of the reasons, which take longest
+	defer func() { _ = reading.Wait() }()
+	if !c.NoReasons {
+		reading.Go(func() (err error) {
+			f.reasons, err = queue.Groups(ctx, DeadQuery{Limit: reasonsScanned})
+			return err
+		})
+	}
 	if f.override, err = queue.Override(ctx); err != nil {
 		return err
 	}
@@ -87,7 +86,7 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	if err := reading.Wait(); err != nil {
 		return err
 	}
-	if more {
+	if f.reasons.Partial {
 		s.note("there are more than %d dead letters: the reasons are those of the newest", reasonsScanned)
 	}
 	if f.override != nil {
@@ -153,24 +152,6 @@ func (c *question) deadRecords(ctx context.Context, s *Status, all map[counter.M
 		}
 	}
 	return nil
-}
-
-// reasons counts the reasons of the newest dead letters.
-func (c *question) reasons(ctx context.Context) (counted tally, more bool, _ error) {
-	counted, n := tally{}, 0
-	var names reason.Normaliser
-	for page, err := range c.Store.DeadReasons(ctx, c.VHost, c.Queue, reasonsScanned+1) {
-		if err != nil {
-			return nil, false, err
-		}
-		if n += len(page); n > reasonsScanned {
-			page, more = page[:len(page)-1], true
-		}
-		for i := range page {
-			counted[names.Normalise(page[i].Reason)]++
-		}
-	}
-	return counted, more, nil
 }
 
 // renewed is how many old tombstones may be before a recent one: the tombstone of a message that cannot leave its

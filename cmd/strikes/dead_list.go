@@ -349,7 +349,7 @@ type counting struct {
 
 func (q *dlq) count(ctx context.Context, f deadletter.Filter) {
 	ctx, cancel := context.WithCancel(ctx)
-	groups := sync.OnceValues(func() (ops.Groups, error) { return q.records().Groups(ctx, f, 0) })
+	groups := sync.OnceValues(func() (ops.Groups, error) { return q.records().Groups(ctx, ops.DeadQuery{Filter: f}) })
 	go func() { _, _ = groups() }()
 	q.counting = &counting{cancel, groups}
 }

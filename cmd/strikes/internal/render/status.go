@@ -232,9 +232,9 @@ func (p *page) deadLetters(d ops.DeadLetters) {
 	others := d.Others
 	for i, r := range d.Reasons {
 		if i < shownReasons {
-			p.add(term.Plain, "  %7d  %s", r.Messages, printable.Why(r.Reason, longest))
+			p.add(term.Plain, "  %7d  %s", r.Count, printable.Why(r.Reason, longest))
 		} else {
-			others += r.Messages
+			others += r.Count
 		}
 	}
 	if others > 0 {
