@@ -128,7 +128,12 @@ func (d *demo) run(ctx context.Context) (err error) {
 	}
 	defer undo(d.ledger.file.Close)
 	defer undo(func() error { return d.remove(ctx) })
-	if v.Broker, err = d.declare(ctx); err != nil {
+	err = d.broker.With(ctx, func(conn *amqp.Connection) error {
+		version, _ := conn.Properties["version"].(string)
+		v.Broker = "RabbitMQ " + printable.Text(version, "")
+		return topology.Declare(ctx, conn, topology.Spec{Queue: d.queue, Type: d.kind})
+	})
+	if err != nil {
 		return err
 	}
 	d.say("%s, store %s; queue %s with %d orders, %d retries allowed", v.Broker, v.Store, d.queue, len(d.orders),
@@ -166,16 +171,6 @@ func (d *demo) startDatabase(ctx context.Context) (*servers.Database, error) {
 	return private, nil
 }
 
-// declare declares the queues, and returns the name of the broker.
-func (d *demo) declare(ctx context.Context) (name string, err error) {
-	err = d.broker.With(ctx, func(conn *amqp.Connection) error {
-		version, _ := conn.Properties["version"].(string)
-		name = "RabbitMQ " + printable.Text(version, "")
-		return topology.Declare(ctx, conn, topology.Spec{Queue: d.queue, Type: d.kind})
-	})
-	return name, err
-}
-
 func (d *demo) publish(ctx context.Context) error {
 	p, err := publisher.New(d.broker.DialToPublish, nil) //nolint:contextcheck // Close ends it
 	if err != nil {
@@ -199,16 +194,16 @@ func (d *demo) play(ctx context.Context, v verdict) error {
 	if err := d.watch(ctx); err != nil {
 		return err
 	}
-	e, err := d.gather(ctx)
-	if err != nil {
+	var err error
+	if v.Ends, v.Left, err = d.gather(ctx); err != nil {
 		return err
 	}
-	v.judge(d.orders, e)
+	v.judge(d.orders)
 	v.Seconds = time.Since(began).Seconds()
 	if d.json {
 		err = jsonl.NewEncoder(d.Out).Encode(v)
 	} else {
-		v.print(d.Out)
+		v.print(d.Out, d.orders)
 	}
 	switch {
 	case err != nil:

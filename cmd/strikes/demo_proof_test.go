@@ -36,97 +36,75 @@ func TestLedger(t *testing.T) {
 		})
 	}
 	need(t, many.Wait())
-	for what, want := range map[string]map[string]int{entryAttempt: {"a": 2}, entryDone: {"b": 200}} {
-		if got, err := l.counts(what); err != nil || !maps.Equal(got, want) {
-			t.Errorf("%s: %v, %v", what, got, err)
-		}
+	want := map[string]int{entryAttempt + " a\n": 2, entryDone + " b\n": 200}
+	if got, err := l.counts(); err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v", got, err)
 	}
-	if _, err := (&ledger{os.NewFile(^uintptr(0), "none")}).counts(entryDone); err == nil {
+	if _, err := (&ledger{os.NewFile(^uintptr(0), "none")}).counts(); err == nil {
 		t.Error("a missing ledger is empty")
 	}
 }
 
-// goodEvidence is the evidence of a demo that went well.
-func goodEvidence() evidence {
-	e := evidence{
-		attempts: map[string]int{}, done: map[string]int{}, dead: []string{"order-07 rejected from q"},
-		counted: []string{"order-07 dead-lettered, 4 failures, 0 crashes", "order-04 done, 2 failures, 0 crashes",
-			"order-12 done, 0 failures, 1 crash"},
-	}
+// judged is the verdict on a demo that went well, but for what spoil does to it.
+func judged(spoil func(*verdict)) verdict {
+	v := verdict{Ends: map[string]end{}}
 	for _, o := range demoOrders() {
-		e.attempts[o.ID], e.done[o.ID] = 1, 1
+		v.Ends[o.ID] = right[o.Kind]
 	}
-	e.attempts["order-04"], e.attempts["order-07"], e.attempts["order-12"] = 3, 4, 4
-	delete(e.done, "order-07")
-	return e
-}
-
-// judged is the verdict on some evidence.
-func judged(e evidence) (v verdict) {
-	v.Queue = "q"
-	v.judge(demoOrders(), e)
+	spoil(&v)
+	v.judge(demoOrders())
 	return v
 }
 
 func TestVerdictOfGoodEvidence(t *testing.T) {
-	v := judged(goodEvidence())
+	v := judged(func(*verdict) {})
 	var out strings.Builder
-	if v.print(&out); !v.OK || len(v.Checks) != 5 ||
+	if v.print(&out, demoOrders()); !v.OK || strings.Count(out.String(), "  ok  ") != 4 ||
 		!strings.Contains(out.String(), "20 orders: 19 handled, 1 dead-lettered, none lost.") {
 		t.Errorf("ok %v:\n%s", v.OK, &out)
 	}
 }
 
 func TestVerdictFindsEachFault(t *testing.T) {
+	order := func(id string, change func(*end)) func(*verdict) {
+		return func(v *verdict) {
+			e := v.Ends[id]
+			change(&e)
+			v.Ends[id] = e
+		}
+	}
 	tests := []struct {
 		name  string
-		spoil func(e *evidence)
-		check string // the one that fails
+		spoil func(*verdict)
+		about string
 	}{
-		{"an order is left", func(e *evidence) { e.left = 1 }, "orders still in the queue"},
-		{"no dead letter", func(e *evidence) { e.dead = nil }, "orders in the dead-letter queue"},
-		{"dead-lettered twice", func(e *evidence) {
-			e.dead = append(e.dead, e.dead[0])
-		}, "orders in the dead-letter queue"},
-		{"the wrong one", func(e *evidence) { e.dead[0] = "order-08 rejected from q" }, "orders in the dead-letter queue"},
-		{"by a limit of the broker's", func(e *evidence) {
-			e.dead[0] = "order-07 delivery_limit from q"
-		}, "orders in the dead-letter queue"},
-		{"lost", func(e *evidence) { delete(e.done, "order-01") }, "orders handled to the end"},
-		{"handled twice", func(e *evidence) { e.done["order-01"] = 2 }, "orders handled to the end"},
-		{"the poison was handled", func(e *evidence) { e.done["order-07"] = 1 }, "orders handled to the end"},
-		{"one attempt too few", func(e *evidence) { e.attempts["order-07"] = 3 }, "attempts of the handler"},
-		{"one attempt too many", func(e *evidence) { e.attempts["order-19"] = 2 }, "attempts of the handler"},
-		{"a foreign order", func(e *evidence) {
-			delete(e.attempts, "order-01")
-			e.attempts["order-99"] = 1
-		}, "attempts of the handler"},
-		{"a crash is counted for a neighbour", func(e *evidence) {
-			e.counted = append(e.counted, "order-13 done, 0 failures, 1 crash")
-		}, "counts"},
-		{"a failure is counted as a crash", func(e *evidence) {
-			e.counted[0] = "order-07 dead-lettered, 3 failures, 1 crash"
-		}, "counts"},
-		{"the flaky one is forgotten", func(e *evidence) { e.counted = e.counted[:1:1] }, "counts"},
-		{"the killer is not found", func(e *evidence) { e.counted = e.counted[:2] }, "counts"},
+		{"an order is left", func(v *verdict) { v.Left = 1 }, "1 order left"},
+		{"no dead letter", order("order-07", func(e *end) { e.Dead = "" }), "order-07"},
+		{"dead-lettered twice", order("order-07", func(e *end) { e.Dead += "rejected" }), "order-07"},
+		{"the wrong one", order("order-08", func(e *end) { e.Dead = "rejected" }), "order-08"},
+		{"by a limit of the broker's", order("order-07", func(e *end) { e.Dead = "delivery_limit" }), "order-07"},
+		{"lost", func(v *verdict) { delete(v.Ends, "order-01") }, "order-01"},
+		{"handled twice", order("order-01", func(e *end) { e.Handled = 2 }), "order-01"},
+		{"the poison was handled", order("order-07", func(e *end) { e.Handled = 1 }), "order-07"},
+		{"one attempt too few", order("order-07", func(e *end) { e.Attempts = 3 }), "order-07"},
+		{"one attempt too many", order("order-19", func(e *end) { e.Attempts = 2 }), "order-19"},
+		{"a foreign order", order("order-99", func(e *end) { e.Attempts = 1 }), "order-99"},
+		{"a crash is counted for a neighbour", order("order-13", func(e *end) { e.Counted = "1 crash" }), "order-13"},
+		{"a failure is counted as a crash", order("order-07", func(e *end) {
+			e.Counted = "3 failures, 1 crash, dead-lettered"
+		}), "order-07"},
+		{"the flaky one is forgotten", order("order-04", func(e *end) { e.Counted = "" }), "order-04"},
+		{"the killer is not found", order("order-12", func(e *end) { e.Counted = "" }), "order-12"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			e := goodEvidence()
-			tt.spoil(&e)
-			v := judged(e)
-			var failed []string
-			for _, c := range v.Checks {
-				if !c.OK {
-					failed = append(failed, c.What)
-				}
-			}
-			if v.OK || strings.Join(failed, ", ") != tt.check {
-				t.Errorf("ok %v, failed: %q, want %q", v.OK, failed, tt.check)
+			v := judged(tt.spoil)
+			if v.OK || len(v.Wrong) != 1 || !strings.HasPrefix(v.Wrong[0], tt.about) {
+				t.Errorf("ok %v, wrong: %q, want one about %q", v.OK, v.Wrong, tt.about)
 			}
 			var out strings.Builder
-			v.print(&out)
-			if !strings.Contains(out.String(), "WRONG "+failed[0]) || strings.Contains(out.String(), "none lost") {
+			v.print(&out, demoOrders())
+			if !strings.Contains(out.String(), "WRONG "+tt.about) || strings.Contains(out.String(), "none lost") {
 				t.Errorf("printed:\n%s", &out)
 			}
 		})
