@@ -264,7 +264,9 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 			out.Err = cmp.Or(out.Err, shown(store.Err.Error()))
 		}
 	}
-	slices.SortStableFunc(out.All, func(a, b doctor.Report) int { return cmp.Compare(b.Errors(), a.Errors()) })
+	slices.SortStableFunc(out.All, func(a, b doctor.Report) int {
+		return cmp.Or(cmp.Compare(b.Errors(), a.Errors()), cmp.Compare(a.Name, b.Name))
+	})
 	return out
 }
 

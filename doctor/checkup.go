@@ -47,38 +47,35 @@ type Report struct {
 	Err      error             // why it was not examined, or not in full; nil: it was
 }
 
-// Queues examines queues, Together at a time, and shows the reports in the order of the names. A queue that was
-// listed and is gone has no report. If a queue cannot be examined, its report has an Err and the others are examined.
-// Queues ends early, and returns why, if show fails, if ctx ends or if the connection is closed.
+// Queues examines queues, Together at a time, and shows each report when it is there. A queue that was listed and is
+// gone has no report. If a queue cannot be examined, its report has an Err and the others are examined. Queues ends
+// early, and returns why, if show fails, if ctx ends or if the connection is closed.
 func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) error) error {
-	reports := make([]chan *Report, len(names))
-	for i := range reports {
-		reports[i] = make(chan *Report, 1)
-	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	var all panics.Group
-	var failed atomic.Bool
-	all.SetLimit(max(c.Together, 1) + 1) // one shows
-	all.Go(func() (err error) {
-		for _, next := range reports {
-			if r := <-next; r != nil && err == nil {
-				err = show(*r)
-				failed.CompareAndSwap(false, err != nil)
-			}
-		}
-		return err
-	})
-	for i, name := range names {
+	var showing sync.Mutex
+	all.SetLimit(max(c.Together, 1))
+	for _, name := range names {
 		all.Go(func() error {
-			defer close(reports[i])
-			if failed.Load() {
-				return nil
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
 			}
 			r, err := c.report(ctx, name)
-			if err != nil && ctx.Err() == nil && !c.Conn.IsClosed() {
-				r, err = &Report{Subject: "queue", Name: name, VHost: c.Conn.Config.Vhost, Err: err}, nil
+			showing.Lock()
+			defer showing.Unlock()
+			switch {
+			case ctx.Err() != nil:
+				return context.Cause(ctx)
+			case err != nil && c.Conn.IsClosed():
+			case err != nil:
+				err = show(Report{Subject: "queue", Name: name, VHost: c.Conn.Config.Vhost, Err: err})
+			case r != nil:
+				err = show(*r)
 			}
-			failed.CompareAndSwap(false, err != nil)
-			reports[i] <- r
+			if err != nil {
+				stop(err)
+			}
 			return err
 		})
 	}
@@ -178,8 +175,14 @@ func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 			return r, err
 		}
 		r.Proven, findings = proof.Proven, append(findings, proof.Findings...)
-	} else if findings, err = c.owned(ctx, name, findings); err != nil {
-		return r, err
+	} else if c.Named { // it was judged as one that consumers retry from
+		f, takes, err := c.takesDeadLetters(ctx, name, findings)
+		if err != nil {
+			return r, err
+		}
+		if takes {
+			findings = []inspect.Finding{f}
+		}
 	}
 	r.Findings = append(findings, c.kept(ctx, r.VHost, name)...)
 	return r, nil
@@ -194,19 +197,6 @@ func (c *Checkup) need(queue string) inspect.Need {
 // ownDeadLetters are the findings about a queue without a known dead-letter exchange. A queue that takes the dead
 // letters of others needs none.
 var ownDeadLetters = []string{inspect.CodeNoDeadLetterExchange, inspect.CodeDeadLetterUnproven}
-
-// owned replaces the findings about a named queue that takes the dead letters of others: it was judged as one that
-// consumers retry from.
-func (c *Checkup) owned(ctx context.Context, name string, findings []inspect.Finding) ([]inspect.Finding, error) {
-	if !c.Named {
-		return findings, nil
-	}
-	f, takes, err := c.takesDeadLetters(ctx, name, findings)
-	if takes {
-		findings = []inspect.Finding{f}
-	}
-	return findings, err
-}
 
 // takesDeadLetters returns the finding about a queue without a known dead-letter exchange that takes the dead letters
 // of others. takes is false for any other queue.
@@ -408,34 +398,24 @@ func (c *Checkup) delayQueues(ctx context.Context) ([]inspect.Finding, error) {
 	for _, one := range unread {
 		all = append(all, inspect.Say("delay-queue-unread", inspect.Vars{"seen": one}))
 	}
-	policies, err := c.delayPolicies(ctx)
-	if err != nil {
-		policies = append(policies, inspect.Say("management-unreachable", inspect.Vars{"reason": err}))
-	}
-	return append(all, policies...), ctx.Err()
-}
-
-// delayPolicies examines the policies of the delay queues.
-func (c *Checkup) delayPolicies(ctx context.Context) ([]inspect.Finding, error) {
 	api, err := c.Need.API()
-	if err != nil || api == nil {
-		return nil, err
-	}
-	var all []inspect.Finding
 	for _, b := range broker.DelayQueues {
-		q, err := api.Queue(ctx, c.Conn.Config.Vhost, b.Name)
-		switch {
-		case errors.Is(err, broker.ErrNoObject):
-			continue
-		case err != nil:
-			return all, fmt.Errorf("examining the delay queues, queue %q: %w", b.Name, err)
+		if err != nil || api == nil {
+			break
+		}
+		q, failed := api.Queue(ctx, c.Conn.Config.Vhost, b.Name)
+		if failed != nil && !errors.Is(failed, broker.ErrNoObject) {
+			err = fmt.Errorf("examining the delay queues, queue %q: %w", b.Name, failed)
 		}
 		for _, key := range changedByPolicy(b, q.Policy) {
 			all = append(all, inspect.Say("delay-queue-policy", inspect.Vars{"queue": fmt.Sprintf("%q", b.Name), "key": key,
 				"value": q.Policy[key]}))
 		}
 	}
-	return all, nil
+	if err != nil {
+		all = append(all, inspect.Say("management-unreachable", inspect.Vars{"reason": err}))
+	}
+	return all, ctx.Err()
 }
 
 // changedByPolicy returns the keys of a policy that change how a delay queue works. Other keys do nothing, because the

@@ -66,25 +66,21 @@ func Broker(conn *amqp.Connection) []inspect.Finding {
 
 // Alarms judges the alarms of the broker's nodes. That they cannot be seen is a finding, too.
 func Alarms(ctx context.Context, conn *amqp.Connection, need inspect.Need) []inspect.Finding {
-	on, err := alarms(ctx, conn, need)
+	var on []broker.Alarm
+	api, err := need.API()
+	if err == nil && api == nil {
+		err = errors.New("the management API was not asked")
+	}
+	if err == nil {
+		err = api.Serves(ctx, conn)
+	}
+	if err == nil {
+		on, err = api.Alarms(ctx)
+	}
 	if err != nil {
 		return []inspect.Finding{inspect.Say("alarms-unknown", inspect.Vars{"reason": err})}
 	}
 	return inspect.OfAlarms(on)
-}
-
-func alarms(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]broker.Alarm, error) {
-	api, err := need.API()
-	switch {
-	case err != nil:
-		return nil, err
-	case api == nil:
-		return nil, errors.New("the management API was not asked")
-	}
-	if err := api.Serves(ctx, conn); err != nil {
-		return nil, err
-	}
-	return api.Alarms(ctx)
 }
 
 // TryManagement returns nil if need.Management answers, accepts its user, and serves the broker that the connection

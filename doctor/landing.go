@@ -52,34 +52,24 @@ func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Ne
 	case err != nil:
 		return Landing{}, fmt.Errorf("find its dead letters: %w", err)
 	}
-	return landing(f, need), nil
-}
-
-// landing returns where the dead letters land, by the facts.
-func landing(f inspect.Facts, need inspect.Need) Landing {
-	l := Landing{Queues: slices.SortedFunc(slices.Values(f.Route.Landings), func(a, b LandingQueue) int {
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), strings.Compare(a.Name, b.Name))
-	})}
-	unseen := blindSpots(f)
-	l.Unseen = strings.Join(unseen, "; ")
-	if len(l.Queues) == 0 && len(unseen) == 0 {
+	rank := func(q LandingQueue) int {
+		switch {
+		case q.Behind:
+			return 2
+		case q.Depends:
+			return 1
+		}
+		return 0
+	}
+	l := Landing{Unseen: strings.Join(blindSpots(f), "; "), Queues: slices.SortedFunc(slices.Values(f.Route.Landings),
+		func(a, b LandingQueue) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a.Name, b.Name)) })}
+	if len(l.Queues) == 0 && l.Unseen == "" {
 		l.Broken = "dead letters reach no queue"
-		for _, x := range inspect.Judge(inspect.RouteRules, f, need) {
-			l.Broken = x.Seen
-			break
+		if found := inspect.Judge(inspect.RouteRules, f, need); len(found) > 0 {
+			l.Broken = found[0].Seen
 		}
 	}
-	return l
-}
-
-func rank(q LandingQueue) int {
-	switch {
-	case q.Behind:
-		return 2
-	case q.Depends:
-		return 1
-	}
-	return 0
+	return l, nil
 }
 
 // blindSpots says why the route is not wholly known.

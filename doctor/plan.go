@@ -197,7 +197,9 @@ func (p patient) endOf(exchange string) string {
 // declareEnd declares a dead-letter queue unless it exists, and makes sure that it keeps dead letters.
 func (p patient) declareEnd(fix *Fix, queue string) {
 	have := p.Known.Queues[queue]
-	end := p.planned(queue)
+	end := broker.Queue{VHost: p.VHost, Version: p.Version, Name: queue, PolicyKnown: true,
+		Declared: broker.Declared{Type: broker.Quorum, Durable: true, Args: broker.DeadLetterArguments()}}
+	p.Policies.Apply(&end) // as it would get them
 	if have != nil {
 		end = *have
 	}
@@ -287,23 +289,15 @@ func (p Plan) Do(ctx context.Context, conn *amqp.Connection, tell func(Step)) (l
 	if len(steps) == 0 {
 		return nil, nil
 	}
-	return p.left(ctx, conn)
-}
-
-// left waits until the management API shows that the findings that the steps were for are gone, for 15 s at most, and
-// returns those that are not.
-func (p Plan) left(ctx context.Context, conn *amqp.Connection) ([]inspect.Finding, error) {
+	// The management API may show for 15 s at most what was there before.
 	return broker.Settled(ctx, func(ctx context.Context) ([]inspect.Finding, bool, error) {
 		now, err := MakePlan(ctx, conn, p.need, "")
-		left := slices.DeleteFunc(now.findings(), func(f inspect.Finding) bool { return !p.promised(f) })
+		left := slices.DeleteFunc(now.findings(), func(f inspect.Finding) bool {
+			return !slices.ContainsFunc(p.Fixes, func(x Fix) bool {
+				return len(x.Steps) > 0 && x.Finding.Code == f.Code && x.Finding.About == f.About
+			})
+		})
 		return left, len(left) == 0, err
-	})
-}
-
-// promised reports whether the steps were for a finding.
-func (p Plan) promised(f inspect.Finding) bool {
-	return slices.ContainsFunc(p.Fixes, func(x Fix) bool {
-		return len(x.Steps) > 0 && x.Finding.Code == f.Code && x.Finding.About == f.About
 	})
 }
 
@@ -377,18 +371,14 @@ func (p patient) setPolicy(q broker.Queue, without []string, set amqp.Table) (s 
 			return Step{}, false
 		}
 	}
+	var pairs []string
+	for _, key := range slices.Sorted(maps.Keys(definition)) {
+		pairs = append(pairs, fmt.Sprintf("%s=%v", key, definition[key]))
+	}
 	body := map[string]any{"pattern": pattern, "apply-to": "queues", "priority": priority + 1, "definition": definition}
 	return p.step(nil, broker.Request{Method: "PUT", Body: body, Path: []string{"policies", p.VHost, name}},
-		"set the policy %q for the queue %q alone: %s", name, q.Name, pairs(definition)+strings.Join(removed, "")), true
-}
-
-// pairs writes the definition of a policy.
-func pairs(definition amqp.Table) string {
-	var all []string
-	for _, key := range slices.Sorted(maps.Keys(definition)) {
-		all = append(all, fmt.Sprintf("%s=%v", key, definition[key]))
-	}
-	return strings.Join(all, ", ")
+		"set the policy %q for the queue %q alone: %s%s", name, q.Name, strings.Join(pairs, ", "),
+		strings.Join(removed, "")), true
 }
 
 // harmful are keys of a policy for which a dead-letter queue loses or moves dead letters.
@@ -417,14 +407,6 @@ func (p patient) keep(q broker.Queue) (steps []Step, refused []string) {
 		return []Step{s}, nil
 	}
 	return nil, refused
-}
-
-// planned is a dead-letter queue as declareQueue declares it, with the policy that it would get.
-func (p patient) planned(name string) broker.Queue {
-	q := broker.Queue{VHost: p.VHost, Version: p.Version, Name: name, PolicyKnown: true,
-		Declared: broker.Declared{Type: broker.Quorum, Durable: true, Args: broker.DeadLetterArguments()}}
-	p.Policies.Apply(&q)
-	return q
 }
 
 // unfit returns why a queue cannot keep dead letters; empty: it can.

@@ -199,10 +199,23 @@ func (p *Proof) landing(ctx context.Context, conn *amqp.Connection, f inspect.Fa
 		if err != nil {
 			return err
 		}
-		if reason := occupied(q); reason != "" {
-			p.untried(what, reason).Fix = instead(f, q)
-			return nil
+		reason, first := "", ""
+		switch {
+		case q.Consumers > 0:
+			first = "stop its consumers for a moment"
+			reason = fmt.Sprintf("%s of the dead-letter queue %q would get the scratch message", printable.Plural(q.Consumers,
+				"consumer"), q.Name)
+		case q.Messages > 0: // which quorum queues would count as delivered
+			first = "replay or drop its dead letters (strikes dead)"
+			reason = fmt.Sprintf("the dead-letter queue %q holds %s, which would be delivered before the scratch message",
+				q.Name, printable.Plural(q.Messages, "dead letter"))
+		default:
+			continue
 		}
+		p.untried(what, reason).Fix = fmt.Sprintf("%s and probe again; or compare the dead letters there with the messages "+
+			"that consumers rejected: strikes status --dead-letter-queue %s %s", first, shell.Word(q.Name),
+			shell.Operands(f.Name))
+		return nil
 	}
 	id := "strikes.probe." + uuid.NewString()
 	return onScratch(ctx, conn, landingArguments(f), func(s scratch) error {
@@ -260,31 +273,6 @@ func unsafe(f inspect.Facts) string {
 		}
 	}
 	return ""
-}
-
-// occupied says why a scratch message could not be put into the queue and taken out again. Dead letters that are there
-// would have to be delivered first, which quorum queues count.
-func occupied(q amqp.Queue) string {
-	switch {
-	case q.Consumers > 0:
-		return fmt.Sprintf("%s of the dead-letter queue %q would get the scratch message", printable.Plural(q.Consumers,
-			"consumer"), q.Name)
-	case q.Messages > 0:
-		return fmt.Sprintf("the dead-letter queue %q holds %s, which would be delivered before the scratch message", q.Name,
-			printable.Plural(q.Messages, "dead letter"))
-	}
-	return ""
-}
-
-// instead says how else to learn whether dead letters land.
-func instead(f inspect.Facts, q amqp.Queue) string {
-	first := "replay or drop its dead letters (strikes dead)"
-	if q.Consumers > 0 {
-		first = "stop its consumers for a moment"
-	}
-	return fmt.Sprintf("%s and probe again; or compare the dead letters there with the messages that consumers "+
-		"rejected: strikes status --dead-letter-queue %s %s",
-		first, shell.Word(q.Name), shell.Operands(f.Name))
 }
 
 // landingArguments are those that decide where dead letters go.
