@@ -39,13 +39,8 @@ const (
 
 // auditPage shows the changes in a queue and their authors, the newest first.
 func (c *Console) auditPage(r *http.Request) (page, error) {
-	queue, err := queueOf(r)
-	if err != nil {
-		return page{}, err
-	}
-	ctx, cancel := c.brieflyAsked(r)
-	defer cancel()
-	entries, err := c.store.AuditLog(ctx, c.opts.VHost, queue, r.FormValue("before"), auditPage)
+	queue := queueOf(r)
+	entries, err := c.store.AuditLog(r.Context(), c.opts.VHost, queue, r.FormValue("before"), auditPage)
 	if err != nil {
 		return page{}, err
 	}
@@ -64,13 +59,8 @@ func (c *Console) auditPage(r *http.Request) (page, error) {
 
 // auditFile sends the audit log as one JSON object a line, the newest first.
 func (c *Console) auditFile(w http.ResponseWriter, r *http.Request) error {
-	queue, err := queueOf(r)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := c.brieflyAsked(r)
-	defer cancel()
-	entries, err := c.store.AuditLog(ctx, c.opts.VHost, queue, "", auditAll)
+	queue := queueOf(r)
+	entries, err := c.store.AuditLog(r.Context(), c.opts.VHost, queue, "", auditAll)
 	if err != nil {
 		return err
 	}

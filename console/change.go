@@ -121,8 +121,6 @@ func (c *Console) askChange(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, wrong string, v changeView) error {
-	ctx, cancel := c.brieflyAsked(r)
-	defer cancel()
 	v.Action = "change?" + r.URL.Query().Encode()
 	p := page{Screen: "change", Title: v.Title + ": " + v.subject(), Queue: v.Queue, Wrong: wrong}
 	if len(v.All) > 1 {
@@ -132,7 +130,7 @@ func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, w
 		}
 	}
 	for _, ch := range v.All {
-		now, err := ch.Describe(ctx, c.records(ch.Queue), ch.ID)
+		now, err := ch.Describe(r.Context(), c.records(ch.Queue), ch.ID)
 		switch {
 		case err != nil && len(v.All) == 1 && !errors.Is(err, ops.ErrNone):
 			return err
@@ -181,8 +179,6 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 	}
 	v := changeView{change: all[0], All: all}
 	res := result{OK: true}
-	ctx, cancel := c.brieflyAsked(r)
-	defer cancel()
 	for i, ch := range all {
 		if wrong := ch.check(); wrong != "" {
 			return c.showChange(w, r, http.StatusUnprocessableEntity, wrong, v)
@@ -190,7 +186,7 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 		q := c.records(ch.Queue)
 		var unwritten error
 		q.Warn = func(err error) { unwritten = err }
-		text, err := c.carryOut(ctx, q, ch, visitorOf(r).Actor)
+		text, err := c.carryOut(r.Context(), q, ch, visitorOf(r).Actor)
 		var tight refusedError // by the check of the delivery limit
 		switch {
 		case errors.As(err, &tight) && i == 0: // the limit is that of the queue, so it refuses all or none

@@ -47,16 +47,11 @@ type deadView struct {
 
 // deadPage shows why messages died, and which.
 func (c *Console) deadPage(r *http.Request) (page, error) {
-	queue, err := queueOf(r)
-	if err != nil {
-		return page{}, err
-	}
+	queue := queueOf(r)
 	f, err := filterOf(r.URL.Query())
 	if err != nil {
 		return page{}, err
 	}
-	ctx, cancel := c.brieflyAsked(r)
-	defer cancel()
 	after := r.FormValue("after")
 	v := deadView{Queue: queue, Filter: f, Kinds: deadletter.Kinds(), Now: time.Now(), Later: after != ""}
 	p := page{Screen: "dead", Queue: queue, Title: shown(queue) + ": dead letters"}
@@ -72,7 +67,7 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		v.Page, errRows = guardedAsk(c, func() (ops.DeadPage, error) {
-			return c.records(queue).Dead(ctx, ops.DeadQuery{Filter: f.Filter, Limit: deadPerPage, After: after,
+			return c.records(queue).Dead(r.Context(), ops.DeadQuery{Filter: f.Filter, Limit: deadPerPage, After: after,
 				Budget: budget})
 		})
 	})
@@ -96,14 +91,12 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 // letters unless all are known soon. The live stream replaces them, and a page without JavaScript has all when it is
 // loaded again.
 func (c *Console) groups(r *http.Request, queue string, f filter) (groups ops.Groups, at time.Time, err error) {
-	ctx, cancel := c.brieflyAsked(r)
-	defer cancel()
 	if counted := c.grouping(queue, f); counted != nil {
 		wait := c.patience.groups
 		if isLive(r) {
 			wait = c.patience.answer
 		}
-		waiting, cancel := context.WithTimeout(ctx, wait)
+		waiting, cancel := context.WithTimeout(r.Context(), wait)
 		defer cancel()
 		a := counted.get(waiting, groupsAge)
 		if a.Known && a.Err == nil && time.Since(a.At) < groupsKept {
@@ -111,7 +104,7 @@ func (c *Console) groups(r *http.Request, queue string, f filter) (groups ops.Gr
 		}
 	}
 	at = time.Now()
-	groups, err = c.records(queue).Groups(ctx, ops.DeadQuery{Filter: f.Filter, Budget: c.patience.groups})
+	groups, err = c.records(queue).Groups(r.Context(), ops.DeadQuery{Filter: f.Filter, Budget: c.patience.groups})
 	return groups, at, err
 }
 

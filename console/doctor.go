@@ -30,8 +30,6 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 	if r.FormValue("queue") == "" {
 		return c.examinationPage(r)
 	}
-	ctx, cancel := c.brieflyAsked(r)
-	defer cancel()
 	v := doctorView{Retries: inspect.UsualRetries}
 	if text := r.FormValue("retries"); text != "" {
 		n, err := strconv.Atoi(text)
@@ -40,11 +38,10 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 		}
 		v.Retries = n
 	}
-	name, err := queueOf(r)
-	if err != nil {
-		return page{}, err
-	}
-	store, err := c.examine(ctx, name, v.Retries, func(r doctor.Report, _ int) { v.Examined = append(v.Examined, r) })
+	name := queueOf(r)
+	store, err := c.examine(r.Context(), name, v.Retries, func(r doctor.Report, _ int) {
+		v.Examined = append(v.Examined, r)
+	})
 	if err != nil {
 		v.Examined = slices.Insert(v.Examined, 0, doctor.Report{Subject: "queue", Name: name, Err: err})
 	}

@@ -143,15 +143,8 @@ type outcome struct {
 // jobWork does the work of a job. It calls begin before its first change, and returns the error of begin.
 type jobWork func(ctx context.Context, begin func() error) (outcome, error)
 
-// runJob runs a replay or a drop to its end. It ends the job also if that panics.
+// runJob runs a replay or a drop, and writes the audit, unless nothing began: then no dead letter matched.
 func (c *Console) runJob(ctx context.Context, j *job, run jobWork) {
-	if err := c.guarded(func() { c.runAudited(ctx, j, run) }); err != nil {
-		j.update(func(s *jobState) { s.Ended, s.Result = time.Now(), "what was done is not known: "+err.Error() })
-	}
-}
-
-// runAudited runs a replay or a drop, and writes the audit, unless nothing began: then no dead letter matched.
-func (c *Console) runAudited(ctx context.Context, j *job, run jobWork) {
 	e := j.entry()
 	began := false
 	begin := func() error { // a change that the audit cannot keep is not made
@@ -165,7 +158,13 @@ func (c *Console) runAudited(ctx context.Context, j *job, run jobWork) {
 		return nil
 	}
 	done, err := guardedAsk(c, func() (outcome, error) { return run(ctx, begin) })
-	e.Count, e.Result = int64(done.Done), j.result(done.Parts, err)
+	switch {
+	case j.State().Stopped && errors.Is(err, context.Canceled):
+		done.Parts = append(done.Parts, "stopped by an operator")
+	case err != nil:
+		done.Parts = append(done.Parts, err.Error())
+	}
+	e.Count, e.Result = int64(done.Done), strings.Join(done.Parts, ", ")
 	if c.base.Err() != nil && err != nil {
 		e.Result = interrupted + " by the end of the console: " + e.Result
 	}
@@ -181,17 +180,6 @@ func (c *Console) runAudited(ctx context.Context, j *job, run jobWork) {
 		}
 	})
 	c.changed(j.Queue)
-}
-
-// result adds the reason for the end of a job to its outcome.
-func (j *job) result(parts []string, err error) string {
-	switch {
-	case j.State().Stopped && errors.Is(err, context.Canceled):
-		parts = append(parts, "stopped by an operator")
-	case err != nil:
-		parts = append(parts, err.Error())
-	}
-	return strings.Join(parts, ", ")
 }
 
 // outcomeOf is the outcome of a job with the dead letters that a filter picks.

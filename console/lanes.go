@@ -62,8 +62,6 @@ func (laneList) Blocked(l ops.BlockedLane) int { return l.Messages - 1 }
 // lanes returns the blocked lanes of a queue, or of its partitions, and how many are blocked. It fails while the
 // partitions are not known, and waits for them as long as for any question to the broker.
 func (c *Console) lanes(ctx context.Context, queue string, skip, most int) ([]ops.BlockedLane, int, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.patience.asked)
-	defer cancel()
 	a := c.statusOf(queue).get(ctx, time.Minute)
 	if !a.Known && !errors.Is(a.Err, broker.ErrNotFound) {
 		return nil, 0, fmt.Errorf("its blocked lanes are not known: %w", cmp.Or(a.Err, context.DeadlineExceeded))
@@ -81,16 +79,11 @@ func (c *Console) lanesOf(ctx context.Context, queue string, s ops.Status, skip,
 }
 
 // lanesPage shows the blocked lanes of a queue.
-func (c *Console) lanesPage(r *http.Request) (page, error) {
-	queue, err := queueOf(r)
-	if err != nil {
-		return page{}, err
-	}
-	ctx, cancel := c.brieflyAsked(r)
-	defer cancel()
+func (c *Console) lanesPage(r *http.Request) (_ page, err error) {
+	queue := queueOf(r)
 	from, _ := strconv.Atoi(r.FormValue("from"))
 	v := lanesView{laneList: laneList{Queue: queue, Now: time.Now()}, From: max(from, 0)}
-	if v.Lanes, v.Of, err = c.lanes(ctx, queue, v.From, lanesPerPage); err != nil {
+	if v.Lanes, v.Of, err = c.lanes(r.Context(), queue, v.From, lanesPerPage); err != nil {
 		return page{}, err
 	}
 	if next := v.Last(); next < v.Of && len(v.Lanes) > 0 {
@@ -136,9 +129,7 @@ type laneView struct {
 // laneOf reads a change. Like the queue, the lane is in the address alone, and may be any text.
 func laneOf(r *http.Request) (l laneChange, err error) {
 	q := r.URL.Query()
-	if l.Queue, err = queueOf(r); err != nil {
-		return l, err
-	}
+	l.Queue = queueOf(r)
 	if l.At = cmp.Or(q.Get("at"), l.Queue); l.At != l.Queue && !broker.IsPartition(l.At, l.Queue) {
 		return l, formError("the address names a partition of another queue")
 	}
@@ -178,9 +169,7 @@ func (c *Console) lanePage(r *http.Request) (page, error) {
 		return page{}, err
 	}
 	v := laneView{laneChange: l}
-	ctx, cancel := c.brieflyAsked(r)
-	defer cancel()
-	state, err := c.store.Lane(ctx, c.opts.VHost, l.At, l.Name)
+	state, err := c.store.Lane(r.Context(), c.opts.VHost, l.At, l.Name)
 	if err != nil {
 		return page{}, err
 	}
@@ -256,18 +245,6 @@ func laneAdvice(err error) error {
 		}
 	}
 	return err
-}
-
-// headlineOfLane is the fact about a job with a lane.
-func headlineOfLane(v replayView) string {
-	lane := shown(v.Queue) + ": lane " + brief(shown(v.Job.Lane.Name))
-	switch {
-	case v.State.Ended.IsZero():
-		return fmt.Sprintf("%s: %s under way, %d of %d", lane, v.Job.Lane.Verb, v.State.Done, v.Job.Of)
-	case v.State.OK:
-		return lane + " is released"
-	}
-	return fmt.Sprintf("%s: %s ended, the lane is still blocked", lane, v.Job.Lane.Verb)
 }
 
 // refuseBlocked refuses to take the dead letters of a queue out of the order of its blocked lanes.

@@ -1,12 +1,15 @@
 package console
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 const (
@@ -25,18 +28,14 @@ type update struct {
 	HTML  string `json:"html"`
 }
 
-// screens are the pages that change by themselves.
-func (c *Console) screens() map[string]func(*http.Request) (page, error) {
-	return map[string]func(*http.Request) (page, error){
-		"queues": c.queuesPage, "queue": c.queuePage, "dead": c.deadPage, "lanes": c.lanesPage,
-		"replay": c.jobPage(VerbReplay), "doctor": c.examinationPage,
-	}
-}
-
 // live streams the content of a page, or sends it once to a browser that polls.
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
-	screen := c.screens()[r.URL.Query().Get("screen")]
-	if screen == nil {
+	name := r.URL.Query().Get("screen")
+	screen := map[string]func(*http.Request) (page, error){ // the pages that change by themselves
+		"queues": c.queuesPage, "queue": c.queuePage, "dead": c.deadPage, "lanes": c.lanesPage, "replay": c.replayPage,
+		"doctor": c.examinationPage,
+	}[name]
+	if screen == nil || name != "queues" && name != "doctor" && broker.CheckName(queueOf(r)) != nil {
 		http.Error(w, "there is no such live page", http.StatusNotFound)
 		return
 	}
@@ -60,6 +59,9 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *Console) update(r *http.Request, screen func(*http.Request) (page, error)) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), c.patience.asked)
+	defer cancel()
+	r = r.WithContext(ctx)
 	p, err := screen(r)
 	if err != nil {
 		return nil, err

@@ -52,21 +52,16 @@ const (
 
 // messagePage shows the records of a message.
 func (c *Console) messagePage(r *http.Request) (page, error) {
-	queue, err := queueOf(r)
-	if err != nil {
-		return page{}, err
-	}
-	ctx, cancel := c.brieflyAsked(r)
-	defer cancel()
+	queue := queueOf(r)
 	id := r.URL.Query().Get("id")
 	v := messageView{Queue: queue, ID: id}
 	p := page{Screen: "message", Queue: queue, Title: shown(id)}
 	q := c.records(queue)
-	all, err := q.Message(ctx, id)
+	all, err := q.Message(r.Context(), id)
 	if err != nil && !errors.Is(err, ops.ErrNone) {
 		return p, err
 	}
-	judge, err := q.Judge(ctx)
+	judge, err := q.Judge(r.Context())
 	if err != nil {
 		return p, err
 	}
@@ -111,14 +106,12 @@ func (c *Console) readMessage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (c *Console) readStored(r *http.Request, v messageView) (*stored, error) {
-	ctx, cancel := c.brieflyAsked(r)
-	defer cancel()
-	q, at, err := c.broker.DeadLetters(ctx, v.Queue, deadletter.Queue{Preview: bodyShown})
+	q, at, err := c.broker.DeadLetters(r.Context(), v.Queue, deadletter.Queue{Preview: bodyShown})
 	if err != nil {
 		return nil, err
 	}
 	bounds := deadletter.Bounds{Picked: 1, AtMost: searched, Bytes: mostRead}
-	for m, err := range q.BrowsePart(ctx, deadletter.Filter{IDs: []string{v.ID}, Source: v.Queue}, bounds) {
+	for m, err := range q.BrowsePart(r.Context(), deadletter.Filter{IDs: []string{v.ID}, Source: v.Queue}, bounds) {
 		if err != nil {
 			return nil, err
 		}

@@ -24,14 +24,8 @@ type queueView struct {
 	Lanes   laneList   // the first blocked ones
 }
 
-// queueOf returns the queue that a request names.
-func queueOf(r *http.Request) (string, error) {
-	queue := r.URL.Query().Get("queue")
-	if err := broker.CheckName(queue); err != nil {
-		return "", formError("the queue in the address: " + err.Error())
-	}
-	return queue, nil
-}
+// queueOf returns the queue that a request names. The routes have checked it.
+func queueOf(r *http.Request) string { return r.URL.Query().Get("queue") }
 
 // queue returns the status of a queue, at most age old.
 func (c *Console) queue(ctx context.Context, name string, age time.Duration) answer[queueView] {
@@ -111,14 +105,12 @@ func (c *Console) changed(queue string) {
 
 // queuePage shows the messages that block a queue, and where its dead letters are.
 func (c *Console) queuePage(r *http.Request) (page, error) {
-	name, err := queueOf(r)
-	if err != nil {
-		return page{}, err
-	}
+	name := queueOf(r)
 	a := ask(r, c.statusOf(name).cached, liveEvery-200*time.Millisecond)
 	a.Value.Curves = curves(c.history.of(name), time.Now())
 	if a.Known && a.Value.Dead.Still > 0 {
 		// else the visitor left
+		var err error
 		if a.Value.Groups, a.Value.Counted, err = c.groups(r, name, filter{}); err != nil && r.Context().Err() == nil {
 			c.opts.Logger.Warn("console: reasons not known", "queue", name, "err", err)
 		}

@@ -44,16 +44,12 @@ type replayView struct {
 	Lanes       int                 // blocked ones: a replay or drop would lose their order
 }
 
-// jobPage previews a replay or a drop, or shows the one under way.
-func (c *Console) jobPage(verb Verb) func(*http.Request) (page, error) {
-	return func(r *http.Request) (page, error) { return c.jobOf(r, verb) }
-}
+// replayPage and dropPage preview a replay or a drop, or show the one under way.
+func (c *Console) replayPage(r *http.Request) (page, error) { return c.jobPage(r, VerbReplay) }
+func (c *Console) dropPage(r *http.Request) (page, error)   { return c.jobPage(r, VerbDrop) }
 
-func (c *Console) jobOf(r *http.Request, verb Verb) (page, error) {
-	queue, err := queueOf(r)
-	if err != nil {
-		return page{}, err
-	}
+func (c *Console) jobPage(r *http.Request, verb Verb) (page, error) {
+	queue := queueOf(r)
 	f, err := filterOf(r.URL.Query())
 	if err != nil {
 		return page{}, err
@@ -89,21 +85,24 @@ func done(v Verb) string { return map[Verb]string{VerbReplay: "replayed", VerbDr
 
 // headlineOfJob is the fact about a job.
 func headlineOfJob(v replayView) string {
-	if v.Job.Lane != nil {
-		return headlineOfLane(v)
+	about, verb := shown(v.Queue), string(v.Job.Verb)
+	end := fmt.Sprintf("%d of %d %s", v.State.Done, v.Job.Of, done(v.Job.Verb))
+	if lane := v.Job.Lane; lane != nil {
+		about, verb, end = about+": lane "+brief(shown(lane.Name)), lane.Verb, "the lane is still blocked"
 	}
-	if v.State.Ended.IsZero() {
-		return fmt.Sprintf("%s: %s under way, %d of %d", shown(v.Queue), v.Job.Verb, v.State.Done, v.Job.Of)
+	switch {
+	case v.State.Ended.IsZero():
+		return fmt.Sprintf("%s: %s under way, %d of %d", about, verb, v.State.Done, v.Job.Of)
+	case v.Job.Lane != nil && v.State.OK:
+		return about + " is released"
 	}
-	return fmt.Sprintf("%s: %s ended, %d of %d %s", shown(v.Queue), v.Job.Verb, v.State.Done, v.Job.Of, done(v.Job.Verb))
+	return fmt.Sprintf("%s: %s ended, %s", about, verb, end)
 }
 
 // preview counts the dead letters that the filter picks, from the store's records, or from the queue if only its
 // messages tell.
 func (c *Console) preview(r *http.Request, v *replayView) error {
-	ctx, cancel := c.brieflyAsked(r)
-	defer cancel()
-	q := c.records(v.Queue)
+	ctx, q := r.Context(), c.records(v.Queue)
 	groups, err := q.Groups(ctx, ops.DeadQuery{Filter: v.Filter.Filter, Budget: countWithin / 4})
 	switch {
 	case errors.Is(err, ops.ErrLane) && r.Method != http.MethodPost:
@@ -174,7 +173,7 @@ func (c *Console) countPage(w http.ResponseWriter, r *http.Request) error {
 	if verb != VerbReplay && verb != VerbDrop {
 		return formError("the address does not say whether to replay or to drop")
 	}
-	p, err := c.jobOf(r, verb)
+	p, err := c.jobPage(r, verb)
 	if err != nil {
 		return err
 	}
@@ -183,51 +182,61 @@ func (c *Console) countPage(w http.ResponseWriter, r *http.Request) error {
 }
 
 // begin starts a replay or a drop.
-func (c *Console) begin(verb Verb) func(http.ResponseWriter, *http.Request) error {
-	return func(w http.ResponseWriter, r *http.Request) error {
-		v := visitorOf(r)
-		if !v.Allowed.Has(verb) {
-			return forbidden(verb)
-		}
-		queue, err := queueOf(r)
-		if err != nil {
-			return err
-		}
-		f, err := filterOf(r.URL.Query())
-		if err != nil {
-			return err
-		}
-		j := &job{Verb: verb, Queue: queue, Filter: f, Reason: whyOf(r), Actor: v.Actor}
-		j.Of, _ = strconv.Atoi(r.PostFormValue("count"))
-		if wrong := j.check(); wrong != "" {
-			return c.refuse(w, r, http.StatusUnprocessableEntity, wrong, c.jobPage(verb))
-		}
-		if err := c.refuseBlocked(r, queue); err != nil {
-			return err
-		}
-		// The number of the form, which the visitor saw, is lowered to the present number. A filter by header would read the
-		// whole queue once more; the job does that itself.
-		if j.Filter.Lane == "" {
-			v := replayView{Verb: verb, Queue: queue, Filter: f}
-			if err := c.preview(r, &v); err != nil {
-				return err
-			}
-			j.Of, j.Whole = min(j.Of, v.Count), v.Whole
-		}
-		if wrong := j.check(); wrong != "" {
-			return c.refuse(w, r, http.StatusUnprocessableEntity, wrong, c.jobPage(verb))
-		}
-		run, err := c.prepare(r.Context(), j, r.PostFormValue("rate"))
-		if err != nil {
-			return err
-		}
-		return c.start(w, j, run)
+func (c *Console) begin(w http.ResponseWriter, r *http.Request, verb Verb) error {
+	if !visitorOf(r).Allowed.Has(verb) {
+		return forbidden(verb)
 	}
+	f, err := filterOf(r.URL.Query())
+	if err != nil {
+		return err
+	}
+	v := replayView{Verb: verb, Queue: queueOf(r), Filter: f}
+	j := &job{Verb: verb, Queue: v.Queue, Filter: f, Reason: whyOf(r), Actor: visitorOf(r).Actor}
+	j.Of, _ = strconv.Atoi(r.PostFormValue("count"))
+	if err := c.refuseBlocked(r, j.Queue); err != nil {
+		return err
+	}
+	// The number of the form, which the visitor saw, is lowered to the present number. A filter by header would read the
+	// whole queue once more; the job does that itself.
+	if f.Lane == "" {
+		if err := c.preview(r, &v); err != nil {
+			return err
+		}
+		j.Of, j.Whole = min(j.Of, v.Count), v.Whole
+	}
+	wrong := ""
+	switch {
+	case j.Reason == "":
+		wrong = noReason
+	case j.Of < 1:
+		wrong = "There are no such dead letters now."
+	}
+	if wrong != "" {
+		return c.refuse(w, r, http.StatusUnprocessableEntity, wrong, func(r *http.Request) (page, error) {
+			return c.jobPage(r, verb)
+		})
+	}
+	run, err := c.prepare(r.Context(), j, r.PostFormValue("rate"))
+	if err != nil {
+		return err
+	}
+	return c.start(w, j, run)
+}
+
+func (c *Console) beginReplay(w http.ResponseWriter, r *http.Request) error {
+	return c.begin(w, r, VerbReplay)
+}
+func (c *Console) beginDrop(w http.ResponseWriter, r *http.Request) error {
+	return c.begin(w, r, VerbDrop)
 }
 
 // start begins a job, and leads to its page.
 func (c *Console) start(w http.ResponseWriter, j *job, run jobWork) error {
-	err := c.jobs.begin(c.base, j, func(ctx context.Context) { c.runJob(ctx, j, run) })
+	err := c.jobs.begin(c.base, j, func(ctx context.Context) {
+		if err := c.guarded(func() { c.runJob(ctx, j, run) }); err != nil {
+			j.update(func(s *jobState) { s.Ended, s.Result = time.Now(), "what was done is not known: "+err.Error() })
+		}
+	})
 	if err == nil {
 		goTo(w, link("replay", "queue", j.Queue, "of", "job"))
 	}
@@ -237,24 +246,12 @@ func (c *Console) start(w http.ResponseWriter, j *job, run jobWork) error {
 // noReason refuses a form.
 const noReason = "Say why you do it; the audit keeps the text."
 
-func (j *job) check() string {
-	switch {
-	case j.Reason == "":
-		return noReason
-	case j.Of < 1:
-		return "There are no such dead letters now."
-	}
-	return ""
-}
-
 // prepare finds the dead-letter queue, and returns the work of the job.
 func (c *Console) prepare(ctx context.Context, j *job, rate string) (jobWork, error) {
 	perSecond, err := strconv.ParseFloat(cmp.Or(strings.TrimSpace(rate), "0"), 64)
 	if err != nil || !(perSecond >= 0) {
 		return nil, formError("the rate must be a number of messages a second, or empty for no limit")
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.patience.asked)
-	defer cancel()
 	q, from, err := c.broker.DeadLetters(ctx, j.Queue, deadletter.Queue{Progress: j.progress})
 	if err != nil {
 		return nil, err
@@ -293,10 +290,7 @@ func (c *Console) prepare(ctx context.Context, j *job, rate string) (jobWork, er
 
 // stopJob stops the job of a queue. What it replayed or dropped stays so.
 func (c *Console) stopJob(w http.ResponseWriter, r *http.Request) error {
-	queue, err := queueOf(r)
-	if err != nil {
-		return err
-	}
+	queue := queueOf(r)
 	j := c.jobs.of(queue)
 	switch {
 	case j == nil:

@@ -20,47 +20,60 @@ import (
 func (c *Console) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", c.show(c.queuesPage))
-	mux.HandleFunc("GET /queue", c.show(c.queuePage))
 	mux.HandleFunc("GET /live", c.live)
 	mux.HandleFunc("GET /doctor", c.show(c.doctorPage))
 	mux.HandleFunc("POST /doctor", c.act(c.beginExamination))
-	mux.HandleFunc("GET /audit", c.show(c.auditPage))
-	mux.HandleFunc("GET /audit.ndjson", c.act(c.auditFile))
-	mux.HandleFunc("GET /dead", c.show(c.deadPage))
-	mux.HandleFunc("GET /message", c.show(c.messagePage))
-	mux.HandleFunc("POST /message", c.act(c.readMessage))
-	mux.HandleFunc("GET /replay", c.show(c.jobPage(VerbReplay)))
-	mux.HandleFunc("POST /replay", c.act(c.begin(VerbReplay)))
-	mux.HandleFunc("POST /count", c.act(c.countPage))
-	mux.HandleFunc("GET /drop", c.show(c.jobPage(VerbDrop)))
-	mux.HandleFunc("POST /drop", c.act(c.begin(VerbDrop)))
-	mux.HandleFunc("GET /lanes", c.show(c.lanesPage))
-	mux.HandleFunc("GET /lane", c.show(c.lanePage))
-	mux.HandleFunc("POST /lane", c.act(c.beginLane))
-	mux.HandleFunc("POST /stop", c.act(c.stopJob))
 	mux.HandleFunc("GET /file", c.act(c.file))
 	mux.HandleFunc("GET /change", c.act(c.askChange))
 	mux.HandleFunc("POST /change", c.act(c.makeChange))
 	mux.HandleFunc("POST /logout", c.logout)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { c.fail(w, r, errNoPage) })
+	for pattern, serve := range map[string]http.HandlerFunc{ // of a queue
+		"GET /queue":        c.show(c.queuePage),
+		"GET /audit":        c.show(c.auditPage),
+		"GET /audit.ndjson": c.act(c.auditFile),
+		"GET /dead":         c.show(c.deadPage),
+		"GET /message":      c.show(c.messagePage),
+		"POST /message":     c.act(c.readMessage),
+		"GET /replay":       c.show(c.replayPage),
+		"POST /replay":      c.act(c.beginReplay),
+		"POST /count":       c.act(c.countPage),
+		"GET /drop":         c.show(c.dropPage),
+		"POST /drop":        c.act(c.beginDrop),
+		"GET /lanes":        c.show(c.lanesPage),
+		"GET /lane":         c.show(c.lanePage),
+		"POST /lane":        c.act(c.beginLane),
+		"POST /stop":        c.act(c.stopJob),
+	} {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+			if err := broker.CheckName(queueOf(r)); err != nil {
+				c.fail(w, r, formError("the queue in the address: "+err.Error()))
+				return
+			}
+			serve(w, r)
+		})
+	}
 	return mux
 }
 
 // show serves a page. A page says itself if broker or store is out of reach.
 func (c *Console) show(screen func(*http.Request) (page, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+	return c.act(func(w http.ResponseWriter, r *http.Request) error {
 		p, err := guardedAsk(c, func() (page, error) { return screen(r) })
-		if err != nil {
-			c.fail(w, r, err)
-			return
+		if err == nil {
+			c.render(w, r, cmp.Or(p.Code, http.StatusOK), p)
 		}
-		c.render(w, r, cmp.Or(p.Code, http.StatusOK), p)
-	}
+		return err
+	})
 }
 
-// act serves a request that may change something, or its error.
+// act serves a request that may change something, or its error. It bounds the time of all its questions to the
+// servers.
 func (c *Console) act(do func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), c.patience.asked)
+		defer cancel()
+		r = r.WithContext(ctx)
 		if err := do(w, r); err != nil {
 			c.fail(w, r, err)
 		}
@@ -79,11 +92,6 @@ const (
 	// slowestForm bounds how long it may take to arrive. Requests with a form are answered within it.
 	slowestForm = time.Minute
 )
-
-// brieflyAsked bounds the time of a page's requests to the servers.
-func (c *Console) brieflyAsked(r *http.Request) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(r.Context(), c.patience.asked)
-}
 
 // refusedError refuses a request of a visitor.
 type refusedError struct {
