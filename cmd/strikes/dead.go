@@ -127,6 +127,9 @@ func (c *deadFilter) filter(w *deadWhere, queue string, ids []string) (deadlette
 	if !f.Everything() && f.Queue == "" {
 		f.Source = queue
 	}
+	// whether the dead letter itself shows all facts that the filter asks for
+	ofTheBroker := f.Reason == "" && f.Group == "" && slices.Contains([]deadletter.Kind{deadletter.KindDeliveryLimit,
+		deadletter.KindExpired, deadletter.KindOverflow}, f.Kind)
 	switch {
 	case w.Changed("error") && deadletter.Sought(f.Reason) == "":
 		return f, cli.Refused("error", f.Reason, "a text of which more than blanks and … is left")
@@ -140,16 +143,10 @@ func (c *deadFilter) filter(w *deadWhere, queue string, ids []string) (deadlette
 		return f, cli.Misusef("--older-than and --newer-than must not be negative")
 	case f.Newer > 0 && f.Newer < f.Older:
 		return f, cli.Misusef("--newer-than must not be less than --older-than, got %v and %v", f.Newer, f.Older)
-	case w.noStore && f.NeedsRecords() && !ofTheBroker(f):
+	case w.noStore && f.NeedsRecords() && !ofTheBroker:
 		return f, cli.Misusef("--no-store cannot be used with --error or --group, or with a --kind that only the store knows")
 	}
 	return f, nil
-}
-
-// ofTheBroker reports whether the dead letter itself shows all facts that the filter asks for.
-func ofTheBroker(f deadletter.Filter) bool {
-	return f.Reason == "" && f.Group == "" && slices.Contains([]deadletter.Kind{deadletter.KindDeliveryLimit,
-		deadletter.KindExpired, deadletter.KindOverflow}, f.Kind)
 }
 
 // wanted is a filter, and the ids and fingerprints of the messages that were seen, if it asks for some by name.
@@ -192,15 +189,6 @@ func shownIDs(ids []string, most int) string {
 	return b.String()
 }
 
-// none is the error for no dead letters at all.
-func (s *wanted) none(queue string, empty bool) error {
-	text := fmt.Sprintf("no dead letter in queue %s matches%s", printable.Name(queue), s.names())
-	if s.Everything() || empty {
-		text = fmt.Sprintf("dead-letter queue %s is empty", printable.Name(queue))
-	}
-	return cli.WithCode(errors.New(text), cli.ExitNothing)
-}
-
 // missing returns an error that names the ids that were not found; nil if none was found, which none reports.
 func (s *wanted) missing(queue string) error {
 	if names := s.names(); names != "" && len(s.found) > 0 {
@@ -208,18 +196,6 @@ func (s *wanted) missing(queue string) error {
 			cli.ExitNothing)
 	}
 	return nil
-}
-
-// also returns err followed by the missing ids, with the exit code of err if it has one.
-func (s *wanted) also(err error, queue string) error {
-	missing := s.missing(queue)
-	switch {
-	case missing == nil:
-		return err
-	case err == nil:
-		return missing
-	}
-	return cli.WithCode(fmt.Errorf("%w; %w", err, missing), cli.ExitCode(err))
 }
 
 // verb has the words of the question that a replay or a drop asks.

@@ -182,8 +182,14 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 			defer p.Finish() // progress may follow the last dead letter
 			for l, err := range q.dead.BrowsePart(ctx, f, deadletter.Bounds{Picked: limit}) {
 				p.Finish()
-				if q.unreadable(err, f) {
-					c.insteadOfReading(ctx, q, f, err, yield)
+				unreadable := errors.Is(err, deadletter.ErrUndecodable) || errors.Is(err, deadletter.ErrWorn)
+				if unreadable && q.store != nil && f.Lane == "" { // for a reason that lies in one of its messages
+					fmt.Fprintf(c.Err, "%s\nThe following is from the store's records; messages may have left the queue since.\n",
+						printable.Text(cli.Plain(q.wayOut(err)), ""))
+					if q.fromRecords != nil {
+						q.fromRecords()
+					}
+					q.records().EachDead(ctx, f)(yield)
 					return
 				}
 				if errors.Is(err, deadletter.ErrUnread) || !yield(l, err) {
@@ -217,28 +223,6 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 	return q.records().EachDead(ctx, f), render.FromStore, nil
 }
 
-// unreadable reports whether the queue cannot be read for a reason that lies in one of its messages, so that the
-// store's records answer.
-func (q *dlq) unreadable(err error, f deadletter.Filter) bool {
-	return q.store != nil && f.Lane == "" && (errors.Is(err, deadletter.ErrUndecodable) ||
-		errors.Is(err, deadletter.ErrWorn))
-}
-
-// insteadOfReading prints why the queue cannot be read, and yields the store's records.
-func (c *deadList) insteadOfReading(ctx context.Context, q *dlq, f deadletter.Filter, cause error,
-	yield func(*deadletter.Message, error) bool) {
-	fmt.Fprintf(c.Err, "%s\nThe following is from the store's records; messages may have left the queue since.\n",
-		printable.Text(cli.Plain(q.wayOut(cause)), ""))
-	if q.fromRecords != nil {
-		q.fromRecords()
-	}
-	for l, err := range q.records().EachDead(ctx, f) {
-		if !yield(l, err) {
-			return
-		}
-	}
-}
-
 func why(q *dlq) string {
 	if q.dead.Handling.Why == "" {
 		return "the records do not have it"
@@ -259,16 +243,27 @@ const searched = 500
 
 // runGroups prints the dead letters by kind and reason: from the store's records where they can answer.
 func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter) error {
-	recorded, byStore, err := q.answers(ctx)
-	if err != nil {
-		return q.fail(err)
+	var recorded, ready *int // not known
+	if q.ready >= 0 {
+		ready = &q.ready
+	}
+	byStore := false // its records answer for a queue that could be read
+	if q.counting != nil {
+		n, err := q.store.Admin().CountDead(ctx, q.broker.VHost, q.queue)
+		if err != nil {
+			return q.fail(err)
+		}
+		// A short queue is read, because the records may belong to other messages. In a long queue a tenth of the messages
+		// may lack a record.
+		byStore = q.dead.Handling.Hold && n > 0 && (ready == nil || q.ready > searched && n >= q.ready-q.ready/10)
+		recorded = &n
 	}
 	messages, source, err := c.messages(ctx, q, f, 0, c.records || byStore)
 	if err != nil {
 		return err
 	}
 	out := render.Groups(c.Out, c.json, c.limit, source)
-	out.Recorded, out.Ready = recorded, q.known()
+	out.Recorded, out.Ready = recorded, ready
 	q.fromRecords = func() { out.Source = render.FromStore }
 	if source == render.FromQueue {
 		if q.counting != nil {
@@ -298,34 +293,6 @@ func (c *deadList) groupsPrinted(out *render.GroupList, err error) error {
 		err = cmp.Or(err, c.Cut(c.limit, "group", "there are more"))
 	}
 	return err
-}
-
-// known is how many messages the broker counted; nil: not known.
-func (q *dlq) known() *int {
-	if q.ready < 0 {
-		return nil
-	}
-	return &q.ready
-}
-
-// answers reports whether the store's records answer for a queue that could be read, and how many there are; nil: not
-// known.
-func (q *dlq) answers(ctx context.Context) (recorded *int, byStore bool, err error) {
-	if q.counting == nil {
-		return nil, false, nil
-	}
-	n, err := q.store.Admin().CountDead(ctx, q.broker.VHost, q.queue)
-	if err != nil {
-		return nil, false, err
-	}
-	return &n, q.dead.Handling.Hold && n > 0 && storeAnswers(n, q.ready), nil
-}
-
-// storeAnswers reports whether the store's records answer instead of the queue, by the number of records and of ready
-// messages. A short queue is read, because the records may belong to other messages. In a long queue a tenth of the
-// messages may lack a record. A negative number is not known.
-func storeAnswers(recorded, ready int) bool {
-	return ready < 0 || ready > searched && recorded >= ready-ready/10
 }
 
 // provenance names the source of the groups, its time, and the dead letters that the store does not have.

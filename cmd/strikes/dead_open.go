@@ -233,7 +233,11 @@ func (q *dlq) none(want *wanted) error {
 		text := "no dead letter in queue %s is of the group %s; strikes dead list --groups %s shows the groups"
 		return cli.WithCode(fmt.Errorf(text, q.where(), want.Group, q.operand()), cli.ExitNothing)
 	}
-	return want.none(q.dead.Name, q.ready == 0)
+	text := fmt.Sprintf("no dead letter in queue %s matches%s", q.where(), want.names())
+	if want.Everything() || q.ready == 0 {
+		text = fmt.Sprintf("dead-letter queue %s is empty", q.where())
+	}
+	return cli.WithCode(errors.New(text), cli.ExitNothing)
 }
 
 // ambiguous says what to do if dead letters land in several queues.

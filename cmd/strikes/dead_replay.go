@@ -80,7 +80,14 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	} else if !c.dryRun && r.Target.Exchange == "" {
 		q.warnIdle(ctx, c.Err, r.Target.Key)
 	}
-	v := verb{"replay", "replayed", " to " + targetText(r.Target), r.Filter, r.Max, "replay", "replays"}
+	to := "the queues in which they died"
+	if t := r.Target; t != nil {
+		to = "exchange " + printable.Name(t.Exchange) + ", each with its own key"
+		if t.Key != "" {
+			to = fmt.Sprintf("exchange %s, key %s", printable.Name(t.Exchange), printable.Name(t.Key))
+		}
+	}
+	v := verb{"replay", "replayed", " to " + to, r.Filter, r.Max, "replay", "replays"}
 	most, ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
 		return err
@@ -120,17 +127,11 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	if reached(c.most, result.Done+result.Left) {
 		return err
 	}
-	return t.want.also(err, q.dead.Name)
-}
-
-func targetText(t *deadletter.Target) string {
-	switch {
-	case t == nil:
-		return "the queues in which they died"
-	case t.Key == "":
-		return fmt.Sprintf("exchange %s, each with its own key", printable.Name(t.Exchange))
+	missing := t.want.missing(q.dead.Name)
+	if err != nil && missing != nil {
+		return cli.WithCode(fmt.Errorf("%w; %w", err, missing), cli.ExitCode(err))
 	}
-	return fmt.Sprintf("exchange %s, key %s", printable.Name(t.Exchange), printable.Name(t.Key))
+	return cmp.Or(err, missing)
 }
 
 // settings reads how to replay.

@@ -76,22 +76,84 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 		}
 		f.IDs = []string{example}
 	}
+	kept, err := q.keptOf(ctx, f)
+	if err != nil {
+		return err
+	}
 	q.dead.Preview = 1 << 30
 	p := q.progress(c.Err)
 	defer p.Finish() // progress may follow the last dead letter
-	find := &search{q: q, filter: f, message: c.body || c.json}
-	if find.kept, err = q.keptOf(ctx, f); err != nil {
+	found, whole := 0, c.body || c.json
+	show := func(l *deadletter.Message) error {
+		p.Finish()
+		found++
+		return c.print(l, found > 1)
+	}
+	// asStored shows the store's record, and says why the queue was not read.
+	asStored := func(why string) error {
+		if kept.dead == nil {
+			return cli.WithCode(fmt.Errorf("%s was replayed or dropped at %s, by the store; %s", printable.Name(f.IDs[0]),
+				kept.removed.Record.Removed.UTC().Format(time.RFC3339), why), cli.ExitNothing)
+		}
+		err := show(kept.dead)
+		fmt.Fprintf(c.Err, "headers and body were not read: %s. This is the store's record as of %s; the message may have "+
+			"left the queue since.\n", printable.Text(why, ""), time.Now().UTC().Format(time.RFC3339))
 		return err
 	}
-	unread, err := find.each(ctx, func(l *deadletter.Message) error {
-		p.Finish()
-		return c.print(l, find.found > 0)
-	})
-	p.Finish()
-	if unread != "" {
-		fmt.Fprintln(c.Err, printable.Text(unread, ""))
+	var bounds deadletter.Bounds
+	switch long := q.ready > searched; {
+	case whole, kept.dead == nil && (!long || kept.removed == nil):
+		bounds.Picked, bounds.AtLeast = 1, searched
+	case long: // the store alone answers
+		return asStored(fmt.Sprintf("queue %s holds %d messages; --json reads all up to this one", q.where(), q.ready))
 	}
-	return err
+	for l, err := range q.dead.BrowsePart(ctx, f, bounds) {
+		var left *deadletter.UnreadError
+		refused := errors.Is(err, deadletter.ErrUnsafe) || errors.Is(err, deadletter.ErrBusy) ||
+			errors.Is(err, deadletter.ErrUndecodable)
+		switch {
+		case errors.As(err, &left) && found > 0:
+			p.Finish()
+			fmt.Fprintf(c.Err, "only the first %d of %d dead letters were read; others of this ID may follow\n", left.Read,
+				left.Of)
+			return nil
+		case refused && found == 0 && !whole && kept.dead != nil: // the store's record is enough
+			return asStored(cli.Plain(q.wayOut(err)))
+		case err != nil:
+			return q.fail(err)
+		}
+		if err := show(l); err != nil {
+			return err
+		}
+	}
+	if found > 0 {
+		return nil
+	}
+	// The queue, which was read to its end, does not hold the message.
+	absent := q.nothing(seek(f))
+	if q.held != nil || q.unseen > 0 {
+		return absent
+	}
+	if last := cmp.Or(kept.dead, kept.removed); last != nil && !whole {
+		if err := show(last); err != nil {
+			return err
+		}
+	}
+	where := ""
+	switch {
+	case kept.alive != "":
+		where = fmt.Sprintf("by its record it is %s, not dead-lettered; run: strikes counter get %s", kept.alive,
+			shell.Operands(queue, f.IDs[0]))
+	case kept.dead != nil:
+		where = fmt.Sprintf("by its record it died at %s: it is on its way, expired, was consumed elsewhere or was lost; "+
+			"run: strikes doctor %s", kept.dead.Record.LastTime.UTC().Format(time.RFC3339), shell.Operands(queue))
+	case kept.removed != nil:
+		where = fmt.Sprintf("by its record it was replayed or dropped at %s; run: strikes audit %s",
+			kept.removed.Record.Removed.UTC().Format(time.RFC3339), shell.Operands(queue))
+	default:
+		return absent
+	}
+	return cli.WithCode(fmt.Errorf("%w; %s", absent, where), cli.ExitNothing)
 }
 
 // newest returns the name of the newest dead letter that the filter picks, by the store's records. If they have none,
@@ -132,61 +194,6 @@ func (c *deadShow) print(l *deadletter.Message, another bool) error {
 	return render.DeadLetter(c.Out, l)
 }
 
-// search looks for the dead letters of one id.
-type search struct {
-	q       *dlq
-	filter  deadletter.Filter
-	message bool // a record will not do
-	kept    kept
-	found   int
-}
-
-// each calls show for the messages that are found, or else for their records, and returns a remark on unread messages.
-func (s *search) each(ctx context.Context, show func(*deadletter.Message) error) (remark string, err error) {
-	var bounds deadletter.Bounds
-	switch long := s.q.ready > searched; {
-	case s.message, s.kept.dead == nil && (!long || s.kept.removed == nil):
-		bounds.Picked, bounds.AtLeast = 1, searched
-	case long: // the store alone answers
-		return s.answer(show, fmt.Sprintf("queue %s holds %d messages; --json reads all up to this one", s.q.where(),
-			s.q.ready))
-	}
-	for l, err := range s.q.dead.BrowsePart(ctx, s.filter, bounds) {
-		var left *deadletter.UnreadError
-		refused := errors.Is(err, deadletter.ErrUnsafe) || errors.Is(err, deadletter.ErrBusy) ||
-			errors.Is(err, deadletter.ErrUndecodable)
-		switch {
-		case errors.As(err, &left) && s.found > 0:
-			return fmt.Sprintf("only the first %d of %d dead letters were read; others of this ID may follow",
-				left.Read, left.Of), nil
-		case refused && s.found == 0 && !s.message && s.kept.dead != nil: // the store's record is enough
-			return s.answer(show, cli.Plain(s.q.wayOut(err)))
-		case err != nil:
-			return "", s.q.fail(err)
-		}
-		if err := show(l); err != nil {
-			return "", err
-		}
-		s.found++
-	}
-	if s.found == 0 {
-		return "", s.absent(show)
-	}
-	return "", nil
-}
-
-// answer shows the store's record; why says why the queue was not read.
-func (s *search) answer(show func(*deadletter.Message) error, why string) (remark string, err error) {
-	if s.kept.dead == nil {
-		return "", cli.WithCode(fmt.Errorf("%s was replayed or dropped at %s, by the store; %s",
-			printable.Name(s.filter.IDs[0]), s.kept.removed.Record.Removed.UTC().Format(time.RFC3339), why), cli.ExitNothing)
-	}
-	remark = fmt.Sprintf("headers and body were not read: %s. This is the store's record as of %s; the message may have "+
-		"left the queue since.",
-		why, time.Now().UTC().Format(time.RFC3339))
-	return remark, show(s.kept.dead)
-}
-
 // kept has the store's records of the dead letters of one id.
 type kept struct {
 	dead    *deadletter.Message // the newest that was neither replayed nor dropped; nil: none
@@ -220,40 +227,4 @@ func (q *dlq) keptOf(ctx context.Context, f deadletter.Filter) (k kept, err erro
 		}
 	}
 	return k, nil
-}
-
-// absent shows the record of a dead letter that the queue, which was read to its end, does not hold.
-func (s *search) absent(show func(*deadletter.Message) error) error {
-	err := s.q.nothing(seek(s.filter))
-	if s.q.held != nil || s.q.unseen > 0 {
-		return err
-	}
-	last := cmp.Or(s.kept.dead, s.kept.removed)
-	if last != nil && !s.message {
-		if err := show(last); err != nil {
-			return err
-		}
-	}
-	if why := s.kept.whereabouts(s.q.queue, s.filter.IDs[0]); why != "" {
-		return cli.WithCode(fmt.Errorf("%w; %s", err, why), cli.ExitNothing)
-	}
-	return err
-}
-
-// whereabouts returns the state of a message that is not in the dead-letter queue, by its record, and the command that
-// shows more. It is empty if the store has no record.
-func (k kept) whereabouts(queue, id string) string {
-	switch {
-	case k.alive != "":
-		return fmt.Sprintf("by its record it is %s, not dead-lettered; run: strikes counter get %s", k.alive,
-			shell.Operands(queue, id))
-	case k.dead != nil:
-		return fmt.Sprintf("by its record it died at %s: it is on its way, expired, was consumed elsewhere or was lost; "+
-			"run: strikes doctor %s",
-			k.dead.Record.LastTime.UTC().Format(time.RFC3339), shell.Operands(queue))
-	case k.removed != nil:
-		return fmt.Sprintf("by its record it was replayed or dropped at %s; run: strikes audit %s",
-			k.removed.Record.Removed.UTC().Format(time.RFC3339), shell.Operands(queue))
-	}
-	return ""
 }
