@@ -44,8 +44,10 @@ type Console struct {
 	grouped map[string]*cached[ops.Groups] // by queue and filter
 	streams atomic.Int64
 
-	examiner examiner
-	causes   *cached[map[string]cause] // by queue; without those that have no dead letters
+	survey *cached[examination]      // by the doctor
+	seen   atomic.Int64              // queues that the present one has examined
+	toSee  atomic.Int64              // and those that it is to examine
+	causes *cached[map[string]cause] // by queue; without those that have no dead letters
 
 	storeSeen bool // an overview had the store's half; only overview, which runs once at a time, uses it
 
@@ -74,6 +76,9 @@ func newConsole(o Options, b rabbit, p patience) *Console {
 	}
 	c.base, c.stop = context.WithCancel(context.Background())
 	c.all, c.causes = newCached(c, c.overview), newCached(c, c.readCauses)
+	c.survey = newCached(c, c.examineAll)
+	c.survey.patience.asked = examineFor
+	c.survey.begin(0) // the next ones are begun by pages
 	c.mux = c.routes()
 	c.running.Go(func() { c.sample(c.base) })
 	return c

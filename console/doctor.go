@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -51,7 +50,7 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 
 // examinationPage shows the last examination of all queues, and how far the present one is.
 func (c *Console) examinationPage(*http.Request) (page, error) {
-	v := c.examiner.state(true)
+	v := c.examined()
 	title := "The queues are not examined yet"
 	switch {
 	case v.At.IsZero() && v.Running:
@@ -67,7 +66,7 @@ func (c *Console) examinationPage(*http.Request) (page, error) {
 
 // beginExamination examines all queues, because a user asked for it.
 func (c *Console) beginExamination(w http.ResponseWriter, _ *http.Request) error {
-	c.examineAll()
+	c.survey.begin(0)
 	goTo(w, "doctor")
 	return nil
 }
@@ -170,61 +169,23 @@ func (e examination) rank(s ops.Summary) int {
 	return 1
 }
 
-// examiner makes one examination after the other, in the background.
-type examiner struct {
-	mu     sync.Mutex
-	last   examination
-	begun  time.Time // zero: none is under way
-	seen   int       // queues that are examined
-	of     int
-	wanted time.Time // a page was last shown
-}
-
-// state returns the last examination, and how far the present one is. want says that a page is shown.
-func (x *examiner) state(want bool) examination {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if want {
-		x.wanted = time.Now()
+// examined returns the last examination, and how far the present one is. It begins another one if that is old.
+func (c *Console) examined() examination {
+	c.survey.begin(examineEvery)
+	a := c.survey.have()
+	v := a.Value
+	if a.Err != nil {
+		v.Err = a.Err.Error()
 	}
-	last := x.last
-	last.Running, last.Seen, last.To, last.Now = !x.begun.IsZero(), x.seen, x.of, time.Now()
-	return last
+	v.At, v.Now, v.Running = a.At, time.Now(), c.survey.busy()
+	v.Seen, v.To = int(c.seen.Load()), int(c.toSee.Load())
+	return v
 }
 
-// due reports whether it is time for an examination: the first one, or one for a page that shows an old one.
-func (x *examiner) due() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.begun.IsZero() && (x.last.At.IsZero() || time.Since(x.wanted) < 2*sampleEvery &&
-		time.Since(x.last.At) > examineEvery)
-}
-
-// examineAll examines everything in the background, unless that is under way.
-func (c *Console) examineAll() {
-	x := &c.examiner
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.begun.IsZero() {
-		return
-	}
-	x.begun, x.seen, x.of = time.Now(), 0, 0
-	c.running.Go(func() {
-		found, err := guardedAsk(c, func() (examination, error) { return c.survey(c.base), nil })
-		if err != nil {
-			found.Err = err.Error()
-		}
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		found.At = time.Now()
-		x.last, x.begun = found, time.Time{}
-	})
-}
-
-// survey examines every queue, the broker and the store.
-func (c *Console) survey(ctx context.Context) (out examination) {
-	ctx, cancel := context.WithTimeout(ctx, examineFor)
-	defer cancel()
+// examineAll examines every queue, the broker and the store.
+func (c *Console) examineAll(ctx context.Context) (out examination, _ error) {
+	c.seen.Store(0)
+	c.toSee.Store(0)
 	out.errors = map[string][]inspect.Finding{}
 	var unseen []string // queues
 	var broker error
@@ -243,8 +204,10 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 		case r.Subject == "queue":
 			out.Clean++
 		}
-		if out.Of = of; r.Subject == "queue" {
-			c.examiner.saw(of)
+		out.Of = of
+		c.toSee.Store(int64(of))
+		if r.Subject == "queue" {
+			c.seen.Add(1)
 		}
 	})
 	switch {
@@ -264,7 +227,7 @@ func (c *Console) survey(ctx context.Context) (out examination) {
 	slices.SortStableFunc(out.All, func(a, b doctor.Report) int {
 		return cmp.Or(cmp.Compare(b.Errors(), a.Errors()), cmp.Compare(a.Name, b.Name))
 	})
-	return out
+	return out, nil
 }
 
 // named names the queues that could not be examined, five at most.
@@ -275,10 +238,4 @@ func named(queues []string) string {
 		text += ", …"
 	}
 	return text
-}
-
-func (x *examiner) saw(of int) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.seen, x.of = x.seen+1, of
 }

@@ -103,7 +103,7 @@ const queuesPerPage = 100
 // queuesPage shows all queues, the worst first.
 func (c *Console) queuesPage(r *http.Request) (page, error) {
 	a := ask(r, c.all, overviewAge)
-	v := queuesView{answer: a, Find: printable.Text(r.FormValue("find"), ""), Examined: c.examiner.state(true)}
+	v := queuesView{answer: a, Find: printable.Text(r.FormValue("find"), ""), Examined: c.examined()}
 	from, _ := strconv.Atoi(r.FormValue("from"))
 	found := slices.DeleteFunc(slices.Clone(a.Value.Queues), func(s ops.Summary) bool {
 		return !strings.Contains(strings.ToLower(s.Queue), strings.ToLower(v.Find))

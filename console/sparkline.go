@@ -67,9 +67,6 @@ func (c *Console) sample(ctx context.Context) {
 		c.all.get(ctx, sampleEvery/2)
 		c.causes.begin(overviewAge)
 		_ = c.guarded(c.sweep)
-		if c.examiner.due() {
-			c.examineAll()
-		}
 		select {
 		case <-ctx.Done():
 			return
