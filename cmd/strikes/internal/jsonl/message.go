@@ -25,8 +25,8 @@ func ParseText(line []byte) (amqp.Publishing, string, error) {
 	return amqp.Publishing{Body: line}, "", nil
 }
 
-// properties are the fields of a message in a line of NDJSON, whether it is read or written.
-type properties struct {
+// Message is a message as a line of NDJSON.
+type Message struct {
 	ID              string         `json:"id,omitempty"`
 	Body            *string        `json:"body,omitempty"`
 	BodyBase64      *[]byte        `json:"body_base64,omitempty"`
@@ -41,12 +41,13 @@ type properties struct {
 	Priority        uint8          `json:"priority,omitempty"`
 	Expiration      string         `json:"expiration,omitempty"` // milliseconds, as AMQP has it
 	RoutingKey      string         `json:"routing_key,omitempty"`
+	Timestamp       Moment         `json:"timestamp,omitzero"`
 
 	Base64 map[string][]byte `json:"base64,omitempty"` // those of the texts above that are not UTF-8, by their names
 }
 
 // texts are those that AMQP allows to be any bytes, by their names in JSON.
-func (p *properties) texts() map[string]*string {
+func (p *Message) texts() map[string]*string {
 	return map[string]*string{
 		"id": &p.ID, "content_type": &p.ContentType, "content_encoding": &p.ContentEncoding,
 		"correlation_id": &p.CorrelationID,
@@ -55,24 +56,15 @@ func (p *properties) texts() map[string]*string {
 	}
 }
 
-// envelope is one line of NDJSON.
-type envelope struct {
-	properties
-	Timestamp string `json:"timestamp"` // RFC 3339; beyond the year 9999: seconds since 1970
-
-	Dead jsontext.Value `json:"dead"` // facts about a dead letter, not of the message
-}
-
-// ParseMessage reads one JSON object with the fields of an envelope, and no others. It passes over "dead", which dead
+// ParseMessage reads one JSON object with the fields of a Message, and no others. It passes over "dead", which dead
 // show --json adds. It refuses a field that is given twice, half a surrogate pair, and bytes that are not UTF-8.
 func ParseMessage(line []byte) (msg amqp.Publishing, key string, err error) {
-	var e envelope
+	var e struct {
+		Message
+		Dead jsontext.Value `json:"dead"` // facts about a dead letter, not of the message
+	}
 	if err := json.Unmarshal(line, &e, json.RejectUnknownMembers(true), exactNumbers); err != nil {
 		return amqp.Publishing{}, "", jsonError(err)
-	}
-	at, err := e.time()
-	if err != nil {
-		return amqp.Publishing{}, "", err
 	}
 	body, err := e.body()
 	if err != nil {
@@ -88,23 +80,12 @@ func ParseMessage(line []byte) (msg amqp.Publishing, key string, err error) {
 	return amqp.Publishing{
 		MessageId: e.ID, Body: body, Headers: headers, ContentType: e.ContentType, ContentEncoding: e.ContentEncoding,
 		CorrelationId: e.CorrelationID, ReplyTo: e.ReplyTo, Type: e.Type, AppId: e.AppID, UserId: e.UserID,
-		Priority: e.Priority, Expiration: e.Expiration, Timestamp: at,
+		Priority: e.Priority, Expiration: e.Expiration, Timestamp: time.Time(e.Timestamp),
 	}, e.RoutingKey, nil
 }
 
-func (e envelope) time() (time.Time, error) {
-	if e.Timestamp == "" {
-		return time.Time{}, nil
-	}
-	at, err := timeOf(e.Timestamp)
-	if err != nil {
-		return at, fmt.Errorf("field \"timestamp\" is %q: %w", e.Timestamp, err)
-	}
-	return at, nil
-}
-
 // decode sets the texts that are given in base64.
-func (e *envelope) decode() error {
+func (e *Message) decode() error {
 	texts := e.texts()
 	for name, bytes := range e.Base64 {
 		text := texts[name]
@@ -116,7 +97,7 @@ func (e *envelope) decode() error {
 	return nil
 }
 
-func (e envelope) body() ([]byte, error) {
+func (e *Message) body() ([]byte, error) {
 	switch {
 	case e.Body != nil && e.BodyBase64 != nil:
 		return nil, errors.New(`both "body" and "body_base64" are given`)
@@ -147,6 +128,8 @@ func jsonError(err error) error {
 		return fmt.Errorf("unknown field %q", field(semantic.JSONPointer))
 	case errors.As(err, &semantic) && semantic.JSONPointer == "":
 		return fmt.Errorf("a JSON %s instead of an object", kinds[semantic.JSONKind])
+	case errors.As(err, &semantic) && semantic.JSONPointer == "/timestamp" && semantic.JSONKind == '"':
+		return fmt.Errorf("field \"timestamp\" %w", semantic.Err)
 	case errors.As(err, &semantic) && semantic.JSONPointer == "/body_base64" && semantic.JSONKind == '"':
 		return errors.New(`field "body_base64" is not standard base64`)
 	case errors.As(err, &semantic):
@@ -171,19 +154,13 @@ var kinds = map[jsontext.Kind]string{'{': "object", '[': "array", '"': "string",
 // field names a field, such as headers/trace.
 func field(at jsontext.Pointer) string { return strings.TrimPrefix(string(at), "/") }
 
-// Message is a message as a line of NDJSON that ParseMessage takes.
-type Message struct {
-	properties
-	Timestamp Moment `json:"timestamp,omitzero"`
-}
-
 // MessageOf returns the line of a message, and of its routing key if that is not empty. Nothing is lost in it.
 func MessageOf(m amqp.Publishing, key string) Message {
-	line := Message{Timestamp: Moment(m.Timestamp), properties: properties{
+	line := Message{
 		ID: m.MessageId, ContentType: m.ContentType, ContentEncoding: m.ContentEncoding, CorrelationID: m.CorrelationId,
 		ReplyTo: m.ReplyTo, Type: m.Type, AppID: m.AppId, UserID: m.UserId, Priority: m.Priority, Expiration: m.Expiration,
-		RoutingKey: key,
-	}}
+		RoutingKey: key, Timestamp: Moment(m.Timestamp),
+	}
 	for name, text := range line.texts() {
 		if !utf8.ValidString(*text) {
 			if line.Base64 == nil {

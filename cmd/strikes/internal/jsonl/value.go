@@ -263,6 +263,19 @@ type Moment time.Time
 // IsZero reports whether the time is not known.
 func (m Moment) IsZero() bool { return time.Time(m).IsZero() }
 
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (m *Moment) UnmarshalText(text []byte) error {
+	if len(text) == 0 { // as if it were not given
+		return nil
+	}
+	t, err := timeOf(string(text))
+	if err != nil {
+		return fmt.Errorf("is %q: %w", text, err)
+	}
+	*m = Moment(t)
+	return nil
+}
+
 // MarshalJSON implements [json.Marshaler].
 func (m Moment) MarshalJSON() ([]byte, error) {
 	t := time.Time(m).UTC()
