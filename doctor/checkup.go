@@ -471,9 +471,6 @@ func Disagreement(records iter.Seq[counter.Record], now time.Time) []ConsumerLim
 	return seen
 }
 
-// MaxRetries is the limit as consumers are configured with it.
-func (l ConsumerLimit) MaxRetries() int { return l.Attempts - 1 }
-
 // LimitsText lists limits and the processes that gave them. It is not escaped.
 func LimitsText(limits []ConsumerLimit) string {
 	var text []string

@@ -198,11 +198,5 @@ func (d DeadLetters) Lost() string {
 
 // losesDeadLetters reports whether a finding is an error of the dead-letter route.
 func losesDeadLetters(f inspect.Finding) bool {
-	return f.Severity == inspect.Error && f.OfRoute()
-}
-
-// shows reports whether a status shows a finding: every error, a member that is down, and a possible cause of missing
-// dead letters.
-func shows(f inspect.Finding, missing bool) bool {
-	return f.Severity == inspect.Error || f.Code == inspect.CodeMemberDown || missing && f.OfRoute()
+	return f.Severe() && f.OfRoute()
 }

@@ -46,15 +46,6 @@ func (t *Tally) Add(m *deadletter.Message) {
 	t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, died, died, m.Name())
 }
 
-// addReasons is Add for dead letters of which only the store's records are known.
-func (t *Tally) addReasons(all []counter.DeadReason) {
-	m := deadletter.OfRecord(&counter.Record{}) // one for all
-	for _, r := range all {
-		m.Record.Cause, m.Record.Reason = r.Cause, r.Reason
-		t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, r.At, r.At, r.ID)
-	}
-}
-
 // group returns a group, or the one for all those beyond the bound.
 func (t *Tally) group(kind deadletter.Kind, why string) *Group {
 	if t.groups == nil {
@@ -73,13 +64,6 @@ func (t *Tally) group(kind deadletter.Kind, why string) *Group {
 		t.groups[key] = g
 	}
 	return g
-}
-
-// merge adds the groups of another Tally.
-func (t *Tally) merge(other *Tally) {
-	for _, from := range other.Groups() {
-		t.group(from.Kind, from.Reason).add(from.Count, from.Oldest, from.Newest, from.Example)
-	}
 }
 
 // add counts n dead letters, of which newest has the later time.
@@ -138,8 +122,14 @@ func (q *Queue) groupsOfReasons(ctx context.Context, query DeadQuery, out *Group
 	var panicked panics.First
 	for i := range tallies {
 		workers.Go(func() {
+			t, m := &tallies[i], deadletter.OfRecord(&counter.Record{}) // one for all
 			for part := range parts {
-				panicked.Catch(func() { tallies[i].addReasons(part) }) // and goes on: the reader would block without a worker
+				panicked.Catch(func() { // and goes on: the reader would block without a worker
+					for _, r := range part {
+						m.Record.Cause, m.Record.Reason = r.Cause, r.Reason
+						t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, r.At, r.At, r.ID)
+					}
+				})
 			}
 		})
 	}
@@ -167,7 +157,9 @@ func (q *Queue) groupsOfReasons(ctx context.Context, query DeadQuery, out *Group
 	end()
 	panicked.Again()
 	for i := range tallies[1:] {
-		tallies[0].merge(&tallies[1+i])
+		for _, from := range tallies[1+i].Groups() {
+			tallies[0].group(from.Kind, from.Reason).add(from.Count, from.Oldest, from.Newest, from.Example)
+		}
 	}
 	out.Groups = tallies[0].Groups()
 	return nil

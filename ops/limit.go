@@ -56,8 +56,8 @@ func (q *Queue) LimitOf(o counter.Override) Limit {
 func (l Limit) Words() string {
 	var parts []string
 	if l.Attempts > 0 || l.MaxAgeMS == nil {
-		parts = append(parts, fmt.Sprintf("%s (%s)", printable.Plural(l.MaxRetries(), "retry"), printable.Plural(l.Attempts,
-			"attempt")))
+		parts = append(parts, fmt.Sprintf("%s (%s)", printable.Plural(max(l.Attempts-1, 0), "retry"),
+			printable.Plural(l.Attempts, "attempt")))
 	}
 	switch {
 	case l.MaxAgeMS == nil:
@@ -265,6 +265,3 @@ func limitNow(ctx context.Context, q *Queue, id string) (string, error) {
 	}
 	return text + "; a limit of its own replaces every other one for this message, on every consumer", nil
 }
-
-// MaxRetries is the limit as consumers are configured with it.
-func (l Limit) MaxRetries() int { return max(l.Attempts-1, 0) }

@@ -198,16 +198,15 @@ func account(of []*Summary, at DeadLetters) {
 	}
 }
 
-// halts reports whether a finding says that the queue itself stands still.
-func halts(f inspect.Finding) bool { return f.Code == inspect.CodeMinority && f.About == "" }
-
 func (s *Summary) trouble(now time.Time) Trouble {
 	switch {
 	case slices.ContainsFunc(s.Findings, losesDeadLetters):
 		return TroubleRoute
 	case s.Blocked > blockedAfter, s.Stopped > blockedAfter,
 		s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "", s.Unknown != "",
-		slices.ContainsFunc(s.Findings, halts):
+		slices.ContainsFunc(s.Findings, func(f inspect.Finding) bool {
+			return f.Code == inspect.CodeMinority && f.About == "" // the queue itself stands still
+		}):
 		return TroubleBlocked
 	case s.Dead.Missing > 0:
 		return TroubleUnaccounted

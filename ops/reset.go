@@ -31,8 +31,8 @@ func planReset(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	}
 	reset := &Reset{ID: a.ID, queue: q.Name, why: a.Note}
 	for _, r := range all {
-		if clean(r) {
-			continue
+		if r.Counted() == 0 && r.State == counter.StateLive && r.OpenToken == "" && !r.Suspect && r.OwnLimit == 0 {
+			continue // it has nothing that a reset would forget
 		}
 		reset.Generations++
 		reset.FailedAttempts += r.Counted()
@@ -45,11 +45,6 @@ func planReset(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 		return nil, q.None("nothing is counted of message %q", a.ID)
 	}
 	return reset, nil
-}
-
-// clean reports whether a record has nothing that a reset would forget.
-func clean(r counter.Record) bool {
-	return r.Counted() == 0 && r.State == counter.StateLive && r.OpenToken == "" && !r.Suspect && r.OwnLimit == 0
 }
 
 // Question asks before anything is forgotten.

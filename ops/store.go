@@ -133,15 +133,10 @@ func (c *question) records(ctx context.Context, s *Status) (map[counter.Message]
 			break
 		}
 	}
-	return all, c.deadRecords(ctx, s, all)
-}
-
-// deadRecords reads the dead letters that may be on their way.
-func (c *question) deadRecords(ctx context.Context, s *Status, all map[counter.Message]counter.Record) error {
-	n, old := 0, 0
+	n, old := 0, 0 // of the dead letters that may be on their way
 	for d, err := range c.Store.Dead(ctx, c.VHost, c.Queue, "") {
 		if err != nil {
-			return err
+			return nil, err
 		}
 		all[d.Message] = d.Record
 		if s.Time.Sub(d.LastTime) > Arriving {
@@ -151,7 +146,7 @@ func (c *question) deadRecords(ctx context.Context, s *Status, all map[counter.M
 			break
 		}
 	}
-	return nil
+	return all, nil
 }
 
 // renewed is how many old tombstones may be before a recent one: the tombstone of a message that cannot leave its
