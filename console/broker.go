@@ -60,15 +60,12 @@ func newBroker(o Options) *dialled {
 }
 
 func (d *dialled) collector() *ops.Collector {
-	return &ops.Collector{VHost: d.opts.VHost, Store: d.opts.Store.Admin(), Dial: d.dial, API: d.need(""),
+	dial := func(ctx context.Context) (*amqp.Connection, error) { return broker.Connect(ctx, d.opts.Dial) }
+	return &ops.Collector{VHost: d.opts.VHost, Store: d.opts.Store.Admin(), Dial: dial, API: d.need(""),
 		Names: d.opts.Queues}
 }
 
 func (d *dialled) Collector() collector { return d.collector() }
-
-func (d *dialled) dial(ctx context.Context) (*amqp.Connection, error) {
-	return broker.Connect(ctx, d.opts.Dial)
-}
 
 func (d *dialled) need(queue string) inspect.Need {
 	return inspect.Need{Queue: queue, Management: d.opts.Management, HTTPClient: d.opts.HTTPClient}

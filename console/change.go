@@ -180,7 +180,14 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 	v := changeView{change: all[0], All: all}
 	res := result{OK: true}
 	for i, ch := range all {
-		if wrong := ch.check(); wrong != "" {
+		wrong := ""
+		if n, err := strconv.Atoi(ch.Number); ch.SetsLimit() && (err != nil || n < 0 || n > counter.MaxOverride) {
+			wrong = fmt.Sprintf("The number of retries must be 0 to %d, got %s.", counter.MaxOverride, shown(ch.Number))
+		}
+		if ch.Reason == "" {
+			wrong = noReason
+		}
+		if wrong != "" {
 			return c.showChange(w, r, http.StatusUnprocessableEntity, wrong, v)
 		}
 		q := c.records(ch.Queue)
@@ -216,7 +223,7 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 func (c *Console) carryOut(ctx context.Context, q *ops.Queue, ch change, actor string) (string, error) {
 	ask := ops.Ask{ID: ch.ID, Note: counter.Note{By: actor, Why: ch.Reason}}
 	if ch.SetsLimit() {
-		n, _ := strconv.Atoi(ch.Number) // check has read it
+		n, _ := strconv.Atoi(ch.Number) // makeChange has checked it
 		if err := c.checkDeliveryLimit(ctx, ch, n); err != nil {
 			return "", err
 		}
@@ -236,17 +243,6 @@ func (c *Console) carryOut(ctx context.Context, q *ops.Queue, ch change, actor s
 }
 
 func (ch change) SetsLimit() bool { return ch.Verb == ops.VerbSetLimit }
-
-// check returns the error in a form, or "".
-func (ch change) check() string {
-	if ch.Reason == "" {
-		return noReason
-	}
-	if n, err := strconv.Atoi(ch.Number); ch.SetsLimit() && (err != nil || n < 0 || n > counter.MaxOverride) {
-		return fmt.Sprintf("The number of retries must be 0 to %d, got %s.", counter.MaxOverride, shown(ch.Number))
-	}
-	return ""
-}
 
 // checkDeliveryLimit refuses more retries than the queue's delivery limit allows: the broker would dead-letter first.
 func (c *Console) checkDeliveryLimit(ctx context.Context, ch change, retries int) error {

@@ -214,7 +214,12 @@ func (c *Console) examineAll(ctx context.Context) (out examination, _ error) {
 	case err != nil:
 		out.Err = shown(err.Error())
 	case len(unseen) > 0:
-		out.Err = named(unseen)
+		const most = 5
+		out.Err = plural(len(unseen), "queue") + " could not be examined: " +
+			strings.Join(unseen[:min(len(unseen), most)], ", ")
+		if len(unseen) > most {
+			out.Err += ", …"
+		}
 	case broker != nil:
 		out.Err = shown(broker.Error())
 	}
@@ -228,14 +233,4 @@ func (c *Console) examineAll(ctx context.Context) (out examination, _ error) {
 		return cmp.Or(cmp.Compare(b.Errors(), a.Errors()), cmp.Compare(a.Name, b.Name))
 	})
 	return out, nil
-}
-
-// named names the queues that could not be examined, five at most.
-func named(queues []string) string {
-	const most = 5
-	text := plural(len(queues), "queue") + " could not be examined: " + strings.Join(queues[:min(len(queues), most)], ", ")
-	if len(queues) > most {
-		text += ", …"
-	}
-	return text
 }

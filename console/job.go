@@ -224,7 +224,9 @@ func (c *Console) keeper(j *job, from string) (*keeper, error) {
 // keep returns nil once the messages are on disk.
 func (k *keeper) keep(messages []*deadletter.Message) (err error) {
 	if k.file == nil {
-		name, dir := fileName(k.j.Queue, time.Now()), k.c.opts.DropDir
+		name := fmt.Sprintf("%.80s-%s.ndjson", unsafe.ReplaceAllString(k.j.Queue, "_"),
+			time.Now().UTC().Format("20060102T150405.000000Z"))
+		dir := k.c.opts.DropDir
 		k.file, err = os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_WRONLY, 0o600)
 		if err == nil {
 			err = ops.SyncDir(dir)
@@ -247,10 +249,6 @@ func (k *keeper) end(err error) error {
 
 // unsafe are the characters that a file name does not take from a queue's.
 var unsafe = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
-
-func fileName(queue string, now time.Time) string {
-	return fmt.Sprintf("%.80s-%s.ndjson", unsafe.ReplaceAllString(queue, "_"), now.UTC().Format("20060102T150405.000000Z"))
-}
 
 // dropped are the names of files that the console writes.
 var dropped = regexp.MustCompile(`\A[A-Za-z0-9_-]+-[0-9]{8}T[0-9]{6}\.[0-9]{6}Z\.ndjson\z`)

@@ -46,16 +46,6 @@ func (v lanesView) Last() int { return v.From + len(v.Lanes) }
 // BlockedFor is for how long a lane is blocked.
 func (v laneList) BlockedFor(l ops.BlockedLane) string { return rough(max(v.Now.Sub(l.Since), 0)) }
 
-// At is the partition that has the lane; empty: the queue has none.
-func (v laneList) At(l ops.BlockedLane) string { return partitionOf(l.Queue, v.Queue) }
-
-func partitionOf(at, queue string) string {
-	if at == queue {
-		return ""
-	}
-	return at
-}
-
 // Blocked is how many messages of a lane wait for the one that blocks it.
 func (laneList) Blocked(l ops.BlockedLane) int { return l.Messages - 1 }
 
@@ -89,20 +79,17 @@ func (c *Console) lanesPage(r *http.Request) (_ page, err error) {
 	if next := v.Last(); next < v.Of && len(v.Lanes) > 0 {
 		v.More = link("lanes", "queue", queue, "from", strconv.Itoa(next))
 	}
+	title := shown(queue) + ": no lane is blocked"
+	if v.Of > 0 {
+		title = fmt.Sprintf("%s: %s", shown(queue), plural(v.Of, "blocked lane"))
+	}
+	if v.From == 0 && len(v.Lanes) > 0 {
+		title += ", one for " + v.BlockedFor(v.Lanes[0])
+	}
 	return page{
-		Screen: "lanes", Queue: queue, View: v, Title: headlineOfLanes(v),
+		Screen: "lanes", Queue: queue, View: v, Title: title,
 		Live: link("live", "screen", "lanes", "queue", queue, "from", strconv.Itoa(v.From)),
 	}, nil
-}
-
-func headlineOfLanes(v lanesView) string {
-	switch {
-	case v.Of == 0:
-		return shown(v.Queue) + ": no lane is blocked"
-	case len(v.Lanes) == 0 || v.From > 0:
-		return fmt.Sprintf("%s: %s", shown(v.Queue), plural(v.Of, "blocked lane"))
-	}
-	return fmt.Sprintf("%s: %s, one for %s", shown(v.Queue), plural(v.Of, "blocked lane"), v.BlockedFor(v.Lanes[0]))
 }
 
 // laneChange is a change of a blocked lane that a visitor asks for: replay it, release it without the message that
@@ -159,7 +146,7 @@ func (l laneChange) Drops() bool { return l.Verb != ops.VerbReplay }
 
 // Link is the address of the change.
 func (l laneChange) Link() string {
-	return link("lane", "queue", l.Queue, "at", partitionOf(l.At, l.Queue), "lane", l.Name, "verb", l.Verb)
+	return link("lane", "queue", l.Queue, "at", l.At, "lane", l.Name, "verb", l.Verb)
 }
 
 // lanePage previews a change of a lane.

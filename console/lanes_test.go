@@ -249,7 +249,7 @@ func TestHostileLanes(t *testing.T) {
 	}
 	escaped := strings.NewReplacer("&", "&amp;", "+", "&#43;")
 	for _, lane := range lanes {
-		path := query("lane", "lane", lane, "verb", "replay")
+		path := query("lane", "at", "orders", "lane", lane, "verb", "replay")
 		if body := checkPage(t, f, query("lanes")); !strings.Contains(body, `href="`+escaped.Replace(path[1:])+`"`) {
 			t.Errorf("lane %q: no link %s", lane, path)
 		}

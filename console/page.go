@@ -203,20 +203,15 @@ func isLive(r *http.Request) bool { return r.URL.Path == "/live" }
 func fault[T any](a answer[T]) []trouble {
 	switch {
 	case a.Err != nil:
-		return []trouble{{What: whatFailed(a.Err), Err: shown(a.Err.Error()), Since: a.Since, Old: a.At, Now: time.Now()}}
+		what := "the broker"
+		if errors.As(a.Err, new(*counter.StoreError)) {
+			what = "the store"
+		}
+		return []trouble{{What: what, Err: shown(a.Err.Error()), Since: a.Since, Old: a.At, Now: time.Now()}}
 	case !a.Known:
 		return []trouble{{What: "broker and store", Err: "they have not answered yet", Now: time.Now()}}
 	}
 	return nil
-}
-
-// whatFailed names the server that did not answer.
-func whatFailed(err error) string {
-	var store *counter.StoreError
-	if errors.As(err, &store) {
-		return "the store"
-	}
-	return "the broker"
 }
 
 // static serves the style and the script.

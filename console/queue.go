@@ -27,13 +27,6 @@ type queueView struct {
 // queueOf returns the queue that a request names. The routes have checked it.
 func queueOf(r *http.Request) string { return r.URL.Query().Get("queue") }
 
-// queue returns the status of a queue, at most age old.
-func (c *Console) queue(ctx context.Context, name string, age time.Duration) answer[queueView] {
-	ctx, cancel := context.WithTimeout(ctx, c.patience.answer)
-	defer cancel()
-	return c.statusOf(name).get(ctx, age)
-}
-
 // queueStatus is the cached status of a queue, and its collector.
 type queueStatus struct {
 	*cached[queueView]
@@ -44,7 +37,7 @@ type queueStatus struct {
 
 func (q *queueStatus) ask(ctx context.Context, name string) (ops.Status, error) {
 	q.asking.Lock()
-	defer q.asking.Unlock()
+	defer q.asking.Unlock() // also if it panics
 	return q.collector.Collect(ctx, ops.Question{Queue: name, Most: mostBlocking, NoReasons: true})
 }
 
@@ -186,16 +179,6 @@ func noProgress(b *ops.Breaker, now time.Time) string {
 		plural(b.Failed, "message"))
 }
 
-// Broken says that the dead letters reach no queue; empty: they do.
-func (v queueView) Broken() string {
-	for _, f := range v.Findings {
-		if f.Severity == inspect.Error && f.OfRoute() {
-			return inShort(f)
-		}
-	}
-	return ""
-}
-
 // inShort is the fact of a finding.
 func inShort(f inspect.Finding) string {
 	switch {
@@ -230,9 +213,9 @@ func (v queueView) Reasons() []*ops.Group {
 // groupsShown is how many groups the page of a queue lists.
 const groupsShown = 8
 
-// Guess says why the dead-letter queue is a guess: its route is broken, or cannot be seen.
+// Guess says why the dead-letter queue is a guess: it cannot be seen. If its route is broken, a finding says more.
 func (v queueView) Guess() string {
-	if v.Broken() != "" { // which says more
+	if slices.ContainsFunc(v.Findings, func(f inspect.Finding) bool { return f.Severe() && f.OfRoute() }) {
 		return ""
 	}
 	return v.Assumed

@@ -113,7 +113,9 @@ func (c *Console) preview(r *http.Request, v *replayView) error {
 	case err == nil:
 		v.Count, v.Partial = groups.Count, groups.Partial
 		if v.Whole = v.Filter.Everything() && c.broker.Alone(ctx, v.Queue); v.Whole { // there may be some without a record
-			if a := c.queue(ctx, v.Queue, liveEvery); a.Known && a.Err == nil && a.Value.Dead.Holds != nil {
+			waiting, cancel := context.WithTimeout(ctx, c.patience.answer)
+			defer cancel()
+			if a := c.statusOf(v.Queue).get(waiting, liveEvery); a.Known && a.Err == nil && a.Value.Dead.Holds != nil {
 				v.Count, v.Partial = *a.Value.Dead.Holds, false
 			}
 		}

@@ -33,22 +33,18 @@ func (c *Console) admit(r *http.Request) error {
 	if err := c.guard.Check(r); err != nil {
 		return err
 	}
+	// A person may follow a link of another site. A frame, an image or a script of that site is refused.
+	followed := r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		r.Header.Get("Sec-Fetch-Dest") == "document"
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
 	case site == "same-origin", site == "none": // the browser vouches; with no-referrer it sends Origin: null
 		return nil
-	case site != "" && !isLinkFollowed(r):
+	case site != "" && !followed:
 		return errors.New("the request comes from another site")
 	case site == "" && !sameHost(r.Header.Get("Origin"), r.Host):
 		return fmt.Errorf("the request comes from another site, %q", r.Header.Get("Origin"))
 	}
 	return nil
-}
-
-// isLinkFollowed reports whether a browser opens a page because a person followed a link of another site. For a
-// frame, an image or a script of that site it returns false.
-func isLinkFollowed(r *http.Request) bool {
-	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
-		r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // sameHost reports whether an Origin is absent, or that of the host.
