@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,7 +20,7 @@ var All = []Rule{
 	brokerRule,
 	readableRule,
 	lifetimeRule,
-	membersRule,
+	closely(membersRule),
 	requeueRule,
 	DeliveryLimitRule,
 	orderRule,
@@ -29,18 +30,27 @@ var All = []Rule{
 	loopRule,
 	strategyRule,
 	conflictRule,
-	deadLetterQueueRule,
+	closely(deadLetterQueueRule),
 	limitsRule,
-	foreignPolicyRule,
+	closely(foreignPolicyRule),
 	unattendedRule,
-	consumersRule,
-	consumerTimeoutRule,
-	messagesRule,
+	closely(consumersRule),
+	closely(consumerTimeoutRule),
+	closely(messagesRule),
 	managementRule,
 }
 
 // RouteRules judge whether a dead letter would be lost, or come back.
 var RouteRules = []Rule{deadLetterRule, deadLetterRouteRule, astrayRule, loopRule}
+
+// closely returns a rule that judges only what a close look has seen.
+func closely(r Rule) Rule {
+	return func(f Facts, need Need, report func(Finding)) {
+		if f.Vitals != nil {
+			r(f, need, report)
+		}
+	}
+}
 
 // Judge returns the findings of some rules.
 func Judge(rules []Rule, f Facts, need Need) (all []Finding) {
@@ -144,9 +154,6 @@ func policyText(q broker.Queue) string {
 // membersRule judges whether the replicas of the queue and of its dead-letter queues are up. Only a close look
 // applies it, so that a node that restarts keeps no consumer from starting.
 func membersRule(f Facts, _ Need, report func(Finding)) {
-	if f.Vitals == nil {
-		return
-	}
 	queueMembers(f.Queue, report)
 	for _, q := range f.Vitals.Targets {
 		queueMembers(q, func(x Finding) { report(x.about(q.Name)) })
@@ -203,9 +210,6 @@ func unattendedRule(f Facts, need Need, report func(Finding)) {
 
 // consumersRule judges the present consumers of the queue.
 func consumersRule(f Facts, _ Need, report func(Finding)) {
-	if f.Vitals == nil {
-		return
-	}
 	var auto, unbounded, prior []broker.Consumer
 	for _, c := range f.Vitals.Consumers {
 		switch {
@@ -238,13 +242,10 @@ func counted(some []broker.Consumer, of int) string {
 
 // consumerTimeoutRule judges whether messages prefetched behind one that waits for its retry can be held so long.
 func consumerTimeoutRule(f Facts, need Need, report func(Finding)) {
-	if f.Vitals == nil || f.Type != broker.Quorum && (f.Type != broker.Classic || !f.Version.Before(4, 3)) {
+	if f.Type != broker.Quorum && (f.Type != broker.Classic || !f.Version.Before(4, 3)) {
 		return // classic queues have no timeout from 4.3 on
 	}
-	backoff := need.MaxBackoff
-	if backoff == 0 {
-		backoff = defaultBackoff
-	}
+	backoff := cmp.Or(need.MaxBackoff, defaultBackoff)
 	prefetch, timeout := int64(usualPrefetch), defaultConsumerTimeout
 	if ms, set := f.Smaller(broker.ArgConsumerTimeout); set && ms > 0 {
 		timeout = broker.Milliseconds(ms)
@@ -266,9 +267,6 @@ func consumerTimeoutRule(f Facts, need Need, report func(Finding)) {
 
 // messagesRule judges the messages that are in the queue now.
 func messagesRule(f Facts, need Need, report func(Finding)) {
-	if f.Vitals == nil {
-		return
-	}
 	v := f.Vitals
 	if transient := v.Bytes - v.PersistentBytes; f.Type == broker.Classic && f.Durable && transient > 0 {
 		report(Say("transient-messages", Vars{"n": transient, "of": v.Bytes}))

@@ -10,7 +10,7 @@ import (
 
 // deadLetterQueueRule judges the queues that dead letters reach.
 func deadLetterQueueRule(f Facts, need Need, report func(Finding)) {
-	if f.Vitals == nil || need.AllowDrop {
+	if need.AllowDrop {
 		return
 	}
 	for _, q := range f.Vitals.Targets {

@@ -119,7 +119,7 @@ func conflictRule(f Facts, _ Need, report func(Finding)) {
 
 // foreignPolicyRule looks for policies that were meant for the queue and do not apply.
 func foreignPolicyRule(f Facts, _ Need, report func(Finding)) {
-	if f.Vitals == nil || !f.PolicyKnown {
+	if !f.PolicyKnown {
 		return
 	}
 	for _, p := range f.Policies.User {
