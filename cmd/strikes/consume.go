@@ -263,20 +263,13 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 		defer stop()
 		w.consumer.Consuming = probes.consuming.Store
 	}
-	return b.NoQueue(ctx, queue, o.unlessPartitioned(ctx, b, queue, cli.Told(w.log, w.run(ctx, o.Now))))
-}
-
-// unlessPartitioned replaces the error for a queue that does not exist if it has partitions. It returns any other error
-// as it is.
-func (o *consume) unlessPartitioned(ctx context.Context, b *connect.Broker, queue string, err error) error {
-	if o.set.Partitions > 0 || !errors.Is(err, broker.ErrNotFound) {
-		return err
+	err = cli.Told(w.log, w.run(ctx, o.Now))
+	if o.set.Partitions == 0 && errors.Is(err, broker.ErrNotFound) {
+		if n, _ := b.Partitions(ctx, queue); n > 0 {
+			return cli.Misusef("queue %s has %d partitions: give --ordered --partitions %d", printable.Name(queue), n, n)
+		}
 	}
-	n, _ := b.Partitions(ctx, queue)
-	if n == 0 { // or it is not known
-		return err
-	}
-	return cli.Misusef("queue %s has %d partitions: give --ordered --partitions %d", printable.Name(queue), n, n)
+	return b.NoQueue(ctx, queue, err)
 }
 
 // withoutManagement is said where the API's usual address was tried in vain.

@@ -236,7 +236,10 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 			return reported
 		}
 		last = l.Name
-		if waits := errors.Is(err, deadletter.ErrLaneWaiting) && q.isConsumed(ctx, l.Queue); !waits && !staysBlocked(err) {
+		next := errors.Is(err, deadletter.ErrLaneFailed) || errors.Is(err, deadletter.ErrLaneMissing) ||
+			errors.Is(err, deadletter.ErrLaneBusy) || // it concerns this lane only
+			errors.Is(err, deadletter.ErrLaneWaiting) && q.isConsumed(ctx, l.Queue)
+		if !next {
 			return err
 		}
 		fmt.Fprintln(c.Err, printable.Text(explainLane(err, ops.VerbReplay, queue, last).Error(), ""))
@@ -249,12 +252,6 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 	}
 	end(replayed, err)
 	return q.fail(explainLane(err, ops.VerbReplay, queue, last))
-}
-
-// staysBlocked reports whether an error concerns one lane only, so that the next can be replayed.
-func staysBlocked(err error) bool {
-	return errors.Is(err, deadletter.ErrLaneFailed) || errors.Is(err, deadletter.ErrLaneMissing) ||
-		errors.Is(err, deadletter.ErrLaneBusy)
 }
 
 // warnIdle warns if the queue has no consumer, because replayed messages then wait in it.

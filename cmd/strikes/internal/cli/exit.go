@@ -81,7 +81,11 @@ func ExitCode(err error) int {
 	case errors.Is(err, context.Canceled):
 		return ExitInterrupted
 	case errors.As(err, &refused):
-		return refusalCode(refused.Findings)
+		seen := func(f topology.Finding) bool { return f.Code != inspect.CodeDenied }
+		if len(refused.Findings) > 0 && !slices.ContainsFunc(refused.Findings, seen) {
+			return ExitDenied // missing permissions are not the queue's fault
+		}
+		return ExitMisuse
 	case errors.Is(err, topology.ErrQueueNotFound), errors.Is(err, topology.ErrRefused),
 		errors.Is(err, consumer.ErrLanesBlocked), errors.As(err, &field):
 		return ExitMisuse
@@ -99,15 +103,6 @@ func ExitCode(err error) int {
 		return ExitUnreachable
 	}
 	return ExitFailed
-}
-
-// refusalCode is for a queue that consumers must not use. Missing permissions are not the queue's fault.
-func refusalCode(why []topology.Finding) int {
-	seen := func(f topology.Finding) bool { return f.Code != inspect.CodeDenied }
-	if len(why) > 0 && !slices.ContainsFunc(why, seen) {
-		return ExitDenied
-	}
-	return ExitMisuse
 }
 
 // ReplyCode is for a reply code of the broker's; zero if there was none.
@@ -131,7 +126,11 @@ func Complaint(cmd *cobra.Command, err error) string {
 	case err == nil:
 		return ""
 	case errors.Is(err, context.Canceled) && ExitCode(err) == ExitInterrupted:
-		return interruption(err)
+		// The results until then are printed before, or are in the error, as those of declare.
+		if errors.As(err, new(*counter.StoreError)) || err.Error() == context.Canceled.Error() {
+			return "interrupted"
+		}
+		return "interrupted: " + Plain(err)
 	case errors.As(err, &refused):
 		return Plain(refused) + "\n" + forMore(refused.Queue, codesOf(refused)...) // its wrapper says no more
 	case errors.As(err, &field) && argumentOf(cmd, field.Field) != "":
@@ -166,16 +165,6 @@ func Plain(err error) string {
 		text = strings.ReplaceAll(strings.TrimPrefix(text, name+": "), ": "+name+": ", ": ")
 	}
 	return text
-}
-
-// interruption names the interrupted action, unless that was a request to the store. The results until then are
-// printed before, or are in the error, as those of declare.
-func interruption(err error) string {
-	var store *counter.StoreError
-	if errors.As(err, &store) || err.Error() == context.Canceled.Error() {
-		return "interrupted"
-	}
-	return "interrupted: " + Plain(err)
 }
 
 // flagsOfFields are the flags that set fields of other names.

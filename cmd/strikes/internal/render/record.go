@@ -14,22 +14,17 @@ import (
 // Records returns a list of records as a table, or as JSON lines.
 func Records(w io.Writer, asJSON bool) List[ops.Record] {
 	return newList(w, asJSON, func(r ops.Record) any { return r }, func(r ops.Record) []string {
+		age := "-" // since the first attempt failed, or the last one began if none has
+		if !r.Since.IsZero() {
+			age = printable.Rough(r.Age)
+		}
 		return []string{
-			printable.Name(r.ID), string(r.State), fmt.Sprint(r.Failures), fmt.Sprint(r.Crashes), age(r), due(r),
+			printable.Name(r.ID), string(r.State), fmt.Sprint(r.Failures), fmt.Sprint(r.Crashes), age, due(r),
 			printable.Line(r.LastError, longest),
 		}
 	}, term.Column{Title: "ID", Min: leastID}, term.Column{Title: "STATE"}, term.Column{Title: "FAILURES", Drop: 4},
 		term.Column{Title: "CRASHES", Drop: 3}, term.Column{Title: "AGE", Drop: 1}, term.Column{Title: "DUE", Drop: 2},
 		term.Column{Title: "LAST ERROR", Min: leastReason})
-}
-
-// age is how long ago the first attempt failed, or the last one began if none
-// has.
-func age(r ops.Record) string {
-	if r.Since.IsZero() {
-		return "-"
-	}
-	return printable.Rough(r.Age)
 }
 
 // due is when the next attempt may begin.
