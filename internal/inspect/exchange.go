@@ -78,19 +78,12 @@ func (x Exchange) pattern(b broker.Binding) keyPattern {
 
 // takesEvery reports whether each of the keys surely finds a binding.
 func (x Exchange) takesEvery(keys keySet) bool {
-	each := []keySet{keys}
-	if keys.asked && !keys.any {
-		each = nil
-		for _, k := range keys.one {
-			each = append(each, keySet{asked: true, one: []keyPattern{k}})
-		}
+	if keys == nil {
+		keys = anyKey()
 	}
-	for _, k := range each {
-		if !slices.ContainsFunc(x.Bindings, func(b broker.Binding) bool { _, sure := x.takes(b, k); return sure }) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(keys, func(k keyPattern) bool {
+		return !slices.ContainsFunc(x.Bindings, func(b broker.Binding) bool { _, sure := x.takes(b, keySet{k}); return sure })
+	})
 }
 
 // reached returns the bindings that a dead letter may take. Only a direct or topic exchange with a fixed key rules one
@@ -107,12 +100,9 @@ func (x Exchange) Picks() bool {
 	return (x.Kind == "direct" || x.Kind == "topic") && !x.takesEvery(anyKey())
 }
 
-// keySet is the set of possible routing keys of a dead letter.
-type keySet struct {
-	asked bool // false: not looked up yet
-	any   bool
-	one   []keyPattern // else it is one of these
-}
+// keySet is the set of possible routing keys of a dead letter, each of which matches one of the patterns. If nil, they
+// are not looked up yet.
+type keySet []keyPattern
 
 // keyPattern is a routing key, or the pattern that one matched.
 type keyPattern struct {
@@ -120,17 +110,14 @@ type keyPattern struct {
 	topic bool // * and # are wildcards
 }
 
-func exactly(key string) keySet { return keySet{asked: true, one: []keyPattern{{text: key}}} }
+func exactly(key string) keySet { return keySet{{text: key}} }
 
-func anyKey() keySet { return keySet{asked: true, any: true} }
+func anyKey() keySet { return keySet{{"#", true}} }
 
 // name is equal for equal sets.
 func (s keySet) name() string {
 	var b strings.Builder
-	if s.any || !s.asked {
-		b.WriteString("any")
-	}
-	for _, p := range s.one {
+	for _, p := range s {
 		b.WriteString("\x00" + p.text)
 		if p.topic {
 			b.WriteString("\x00topic")
@@ -191,28 +178,22 @@ func (p keyPattern) within(q keyPattern) bool {
 // under returns the keys of the set that match the pattern. If it cannot be exact it returns too many, never too few.
 // It does not know further keys in a message's CC header.
 func (s keySet) under(p keyPattern) keySet {
-	if s.any || !s.asked {
-		return keySet{asked: true, one: []keyPattern{p}}
-	}
-	var out []keyPattern
-	for _, k := range s.one {
+	out := keySet{}
+	for _, k := range s {
 		switch {
 		case !k.meets(p):
-		case k.topic && !p.topic:
+		case k.topic && (!p.topic || k.text == "#"):
 			out = append(out, p)
 		default:
 			out = append(out, k)
 		}
 	}
-	return keySet{asked: true, one: slices.Compact(out)}
+	return slices.Compact(out)
 }
 
-func (s keySet) empty() bool { return s.asked && !s.any && len(s.one) == 0 }
+func (s keySet) empty() bool { return s != nil && len(s) == 0 }
 
 // within reports whether every key of the set surely matches the pattern.
 func (s keySet) within(p keyPattern) bool {
-	if s.any || !s.asked {
-		return p.topic && p.text == "#"
-	}
-	return !slices.ContainsFunc(s.one, func(k keyPattern) bool { return !k.within(p) })
+	return !slices.ContainsFunc(s, func(k keyPattern) bool { return !k.within(p) })
 }

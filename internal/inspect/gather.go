@@ -231,7 +231,7 @@ func (g gatherer) ownKeys(ctx context.Context, f *Facts) keySet {
 		return whole
 	}
 	kinds := map[string]string{"": "direct"}
-	own := keySet{asked: true}
+	own := keySet{}
 	for _, b := range all {
 		if f.OwnsExchange(b.Source) {
 			continue
@@ -252,7 +252,7 @@ func (g gatherer) ownKeys(ctx context.Context, f *Facts) keySet {
 		if kind != "direct" && kind != "topic" {
 			return whole
 		}
-		own.one = append(own.one, Exchange{Kind: kind}.pattern(b))
+		own = append(own, Exchange{Kind: kind}.pattern(b))
 	}
 	return own
 }

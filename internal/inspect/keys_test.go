@@ -59,8 +59,8 @@ func split(s string) []string {
 }
 
 func TestKeySet(t *testing.T) {
-	of := func(p ...keyPattern) keySet { return keySet{asked: true, one: p} }
-	whole := keySet{asked: true, any: true}
+	of := func(p ...keyPattern) keySet { return append(keySet{}, p...) }
+	whole := anyKey()
 	tests := []struct {
 		keys   keySet
 		p      keyPattern

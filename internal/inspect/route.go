@@ -194,7 +194,7 @@ func (g Graph) leave(s hop, source string, r *Route) []hop {
 	case !x.Bound:
 		r.blind(fmt.Sprintf("the bindings of the exchange %q cannot be seen", s.at.Name))
 		return nil
-	case !s.keys.asked && (x.Kind == "direct" || x.Kind == "topic"):
+	case s.keys == nil && (x.Kind == "direct" || x.Kind == "topic"):
 		r.want(Node{})
 		return nil
 	}
@@ -219,27 +219,22 @@ func (g Graph) leave(s hop, source string, r *Route) []hop {
 // leaveDefault is leave for the default exchange, which routes to the queue with the name of the routing key. An
 // unknown key may lead to any queue.
 func (g Graph) leaveDefault(s hop, source string, r *Route) []hop {
-	if !s.keys.asked {
+	if s.keys == nil {
 		r.want(Node{})
 		return nil
 	}
-	names := s.keys.one
-	if s.keys.any {
-		names = []keyPattern{{text: source}}
-		r.Open = true
-	}
 	var out []hop
-	for _, p := range names {
+	for _, p := range s.keys {
+		name := p.text
 		if p.topic {
 			r.Open = true
-			if !p.meets(keyPattern{text: source}) {
+			if name = source; !p.meets(keyPattern{text: source}) {
 				continue
 			}
-			p = keyPattern{text: source}
 		}
 		on := s
-		on.keys, on.sure, on.last = exactly(p.text), s.sure && !s.keys.any && len(names) == 1, broker.Binding{}
-		out = append(out, on.to(Node{Name: p.text}))
+		on.keys, on.sure, on.last = exactly(name), s.sure && !p.topic && len(s.keys) == 1, broker.Binding{}
+		out = append(out, on.to(Node{Name: name}))
 	}
 	return out
 }

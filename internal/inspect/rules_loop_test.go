@@ -26,7 +26,7 @@ func traced(f Facts) Facts {
 		for _, n := range f.Route.wanted {
 			switch {
 			case n == Node{}:
-				known.own = keySet{asked: true, any: true}
+				known.own = anyKey()
 			case n.Exchange:
 				known.Exchanges[n.Name] = Exchange{Exists: broker.Yes, Kind: "fanout", Bound: true}
 			default:
@@ -75,7 +75,7 @@ func keeps(name string, pairs ...any) func(*Facts) {
 }
 
 func published(keys ...keyPattern) func(*Facts) {
-	return func(f *Facts) { f.knows().own = keySet{asked: true, one: keys} }
+	return func(f *Facts) { f.knows().own = append(keySet{}, keys...) }
 }
 
 func (f *Facts) knows() *Graph {
