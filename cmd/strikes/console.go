@@ -37,7 +37,7 @@ the same visitors. docs/console.md says how to run it safely.`,
 	f.StringVar(&o.allow, "allow", "", "let visitors change things: `VERBS` of "+strings.Join(verbs, ", ")+", or all")
 	f.StringArrayVar(&o.queues, "queue", nil, "show this `QUEUE` (repeatable); none: all")
 	f.StringVar(&o.dropDir, "drop-dir", "", "where the verb drop writes its files: `DIRECTORY`; required for it")
-	f.StringVar(&o.path, "path", "", "serve below this `PATH`, such as /ops/strikes")
+	f.StringVar(&o.at.path, "path", "", "serve below this `PATH`, such as /ops/strikes")
 	cli.FromEnv(f, "allow")
 	_ = cmd.RegisterFlagCompletionFunc("allow", cobra.FixedCompletions(append(verbs, "all"), // the flag is there
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
@@ -51,13 +51,13 @@ the same visitors. docs/console.md says how to run it safely.`,
 type consoleOptions struct {
 	connect.Flags
 
-	at                   pages
-	allow, path, dropDir string
-	queues               []string
+	at             pages
+	allow, dropDir string
+	queues         []string
 }
 
 func (a *app) console(ctx context.Context, o consoleOptions) error {
-	if o.at.path = o.path; o.allow == "all" {
+	if o.allow == "all" {
 		o.allow = console.AllVerbs().String()
 	}
 	token, err := o.at.token()
@@ -85,8 +85,7 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 	}
 	c, err := console.New(console.Options{
 		Store: store, Dial: b.Dial, VHost: b.VHost, Management: need.Management, HTTPClient: need.HTTPClient,
-		Queues: o.queues,
-		Prefix: o.path, Hosts: o.at.names(), Token: token, Actor: thisUser(), Allow: allow,
+		Queues: o.queues, Prefix: o.at.path, Hosts: o.at.names(), Token: token, Actor: thisUser(), Allow: allow,
 		DropDir: o.dropDir, Encode: lineOf, Reword: cli.InFlags,
 		Logger: slog.New(slog.NewTextHandler(a.Err, nil)),
 	})

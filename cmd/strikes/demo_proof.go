@@ -7,10 +7,12 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
@@ -30,16 +32,12 @@ const (
 type ledger struct{ file *os.File }
 
 func newLedger() (*ledger, error) {
-	f, err := os.CreateTemp("", "strikes-demo-")
+	name := filepath.Join(os.TempDir(), "strikes-demo-"+uuid.NewString())
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	appending, err := os.OpenFile(f.Name(), os.O_APPEND|os.O_RDWR, 0)
-	if err := errors.Join(err, os.Remove(f.Name())); err != nil {
-		return nil, err
-	}
-	return &ledger{appending}, nil
+	return &ledger{f}, os.Remove(name)
 }
 
 // enter appends a line and returns how many of it there are.
