@@ -82,9 +82,6 @@ func (f filter) of(queue string) deadletter.Filter {
 	return f.Filter
 }
 
-// Get returns a condition as it was given.
-func (f filter) Get(name string) string { return f.values.Get(name) }
-
 // Field is a condition for a field of a form. Characters that a browser might obey are escaped.
 func (f filter) Field(name string) string { return printable.Text(f.values.Get(name), "") }
 

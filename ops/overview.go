@@ -95,9 +95,9 @@ var troubles = []Trouble{TroubleRoute, TroubleBlocked, TroubleUnaccounted, Troub
 const blockedAfter = time.Minute
 
 func (s *Summary) ofBroker(seen sight, name string, partitions []string) {
-	l, known := seen.load(name)
+	l, known := seen.loads[name]
 	for _, partition := range partitions {
-		one, exists := seen.load(partition)
+		one, exists := seen.loads[partition]
 		p := Partition{Queue: partition, Missing: !exists, Ready: one.Ready, Consumers: one.Consumers}
 		s.Partitions, l, known = append(s.Partitions, p), l.With(one), known || exists
 	}

@@ -103,6 +103,7 @@ func TestAccount(t *testing.T) {
 		o := Overview{Time: noon, Queues: []Summary{{Queue: "a"}, {Queue: "b"}}}
 		seen := sight{
 			listed: map[string]broker.Listed{"dlq": {Load: tc.at}, "a": {}, "b": {}},
+			loads:  map[string]broker.Load{"a": {}, "b": {}},
 			routes: map[string]DeadLetterQueue{"a": {Name: "dlq"}, "b": {Name: "dlq"}},
 		}
 		for i, kept := range []counter.Summary{tc.a, tc.b} {

@@ -88,21 +88,12 @@ func (c *Collector) askStore(ctx context.Context, names []string) ([]counter.Sum
 
 // sight has the replies of the broker.
 type sight struct {
-	listed map[string]broker.Listed
-	depths map[string]broker.Load // by AMQP, of queues that are not listed
-	absent map[string]bool        // by AMQP: there is no such queue
+	listed map[string]broker.Listed // nil: the management API did not list them
+	loads  map[string]broker.Load   // of the queues that exist
+	absent map[string]bool          // by AMQP: there is no such queue
 	routes map[string]DeadLetterQueue
 	found  map[string][]inspect.Finding // errors of queues
 	alarms []inspect.Finding
-}
-
-// load returns the load of a queue, unless it is not known.
-func (s sight) load(name string) (broker.Load, bool) {
-	if l, ok := s.listed[name]; ok {
-		return l.Load, true
-	}
-	l, ok := s.depths[name]
-	return l, ok
 }
 
 func (c *Collector) askBroker(ctx context.Context) (s sight, err error) {
@@ -182,10 +173,10 @@ func (c *Collector) list(ctx context.Context, conn *amqp.Connection) (sight, err
 		c.judgePartitions(known)
 		c.lists.routesRead = time.Now()
 	}
-	s := sight{listed: map[string]broker.Listed{}, routes: c.lists.routes, found: c.lists.found,
+	s := sight{listed: map[string]broker.Listed{}, loads: map[string]broker.Load{}, routes: c.lists.routes, found: c.lists.found,
 		alarms: inspect.OfAlarms(alarms)}
 	for _, l := range all {
-		s.listed[l.Name] = l
+		s.listed[l.Name], s.loads[l.Name] = l, l.Load
 	}
 	return s, nil
 }
@@ -212,7 +203,7 @@ func (c *Collector) judgePartitions(known inspect.Graph) {
 
 // depthsOf asks AMQP, which knows ready messages and consumers.
 func (c *Collector) depthsOf(ctx context.Context, conn *amqp.Connection) (sight, error) {
-	s := sight{depths: map[string]broker.Load{}, absent: map[string]bool{}}
+	s := sight{loads: map[string]broker.Load{}, absent: map[string]bool{}}
 	var mu sync.Mutex
 	var asking panics.Group
 	asking.SetLimit(asked)
@@ -222,7 +213,7 @@ func (c *Collector) depthsOf(ctx context.Context, conn *amqp.Connection) (sight,
 		mu.Lock()
 		defer mu.Unlock()
 		if exists {
-			s.depths[name] = broker.Load{Ready: have.Messages, Consumers: have.Consumers}
+			s.loads[name] = broker.Load{Ready: have.Messages, Consumers: have.Consumers}
 		}
 		return exists, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -84,16 +85,9 @@ func (d decision) String() string {
 	return b.String()
 }
 
-// troublesome reports whether a decision is shown to those who asked for nothing.
-func (d decision) troublesome() bool {
-	switch consumer.Outcome(d.Decision) {
-	case consumer.OutcomeRetry, consumer.OutcomeDeadLetter, consumer.OutcomeIsolate, consumer.OutcomeHold,
-		consumer.OutcomeNotCounted, consumer.OutcomeCrash:
-		return true
-	default:
-		return d.Error != ""
-	}
-}
+// troublesome are the outcomes that are shown to those who asked for nothing.
+var troublesome = []consumer.Outcome{consumer.OutcomeRetry, consumer.OutcomeDeadLetter, consumer.OutcomeIsolate,
+	consumer.OutcomeHold, consumer.OutcomeNotCounted, consumer.OutcomeCrash}
 
 // lines writes decisions, a line each, in one write each.
 type lines struct {
@@ -127,7 +121,7 @@ func (l *lines) rare(d decision) (others int, shown bool) {
 // Observe is called by many goroutines.
 func (l *lines) Observe(_ context.Context, e consumer.Event) {
 	d := decisionOf(e, time.Now())
-	if !l.all && !d.troublesome() {
+	if !l.all && d.Error == "" && !slices.Contains(troublesome, e.Outcome) {
 		return
 	}
 	l.mu.Lock()
