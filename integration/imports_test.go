@@ -100,7 +100,6 @@ var arrows = map[string][]string{
 	"integration/clients":          nil,
 	"integration/inbox":            nil,
 	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
-	"integration/servers":          nil,
 	"integration/internal/rig": {"counter", "publisher", "topology", "integration/internal/cluster", "internal/pause",
 		"internal/poll", "internal/proxy", "internal/servers", "store/mysql", "store/postgres"},
 	"integration/internal/fleet": {"integration/internal/rig", "internal/pause", "internal/proxy"},

@@ -8,7 +8,12 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-func TestMain(m *testing.M) { os.Exit(Run(m)) }
+func TestMain(m *testing.M) {
+	if os.Getenv(orphan) != "" {
+		startAndWait()
+	}
+	os.Exit(Run(m))
+}
 
 func TestLeftovers(t *testing.T) {
 	Long(t)

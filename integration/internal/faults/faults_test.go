@@ -44,26 +44,3 @@ func TestScheduleIsFairAndRepeatable(t *testing.T) {
 		t.Error("the order does not follow from the seed")
 	}
 }
-
-func TestFaultsAreForTheirServers(t *testing.T) {
-	for name, tc := range map[string]struct {
-		broker      *rig.Broker
-		some, never []string
-	}{
-		"left alone": {&rig.Broker{Node: &rig.Node{}}, []string{"sigkill", "store-mute"},
-			[]string{"broker-kill", "broker-pause"}},
-		"by commands": {&rig.Broker{Node: &rig.Node{KillCommand: "x"}}, []string{"broker-kill"}, []string{"broker-pause"}},
-		"a cluster": {&rig.Broker{Node: &rig.Node{Private: &servers.RabbitMQ{}}, Cluster: &cluster.RabbitMQ{}},
-			[]string{"broker-pause", "partition", "partition-silent"}, []string{"store-mute"}},
-	} {
-		all := Possible(tc.broker)
-		if _, err := Named(all, tc.some...); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		for _, never := range tc.never {
-			if _, err := Named(all, never); err == nil {
-				t.Errorf("%s: %s is possible", name, never)
-			}
-		}
-	}
-}

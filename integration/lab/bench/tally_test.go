@@ -75,20 +75,3 @@ func TestTallyFindsWhatIsOff(t *testing.T) {
 		})
 	}
 }
-
-func TestTallyMissesAMessage(t *testing.T) {
-	servertest.Long(t)
-	y := newTally(100, 0)
-	for i := range 99 {
-		_ = y.handle(delivery(i))
-		y.settle(1)
-	}
-	select {
-	case <-y.done:
-		t.Error("done without the last message")
-	default:
-	}
-	if err := y.check(); err == nil || !strings.Contains(err.Error(), "message 99: 0 attempts") {
-		t.Error(err)
-	}
-}

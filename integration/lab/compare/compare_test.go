@@ -2,23 +2,15 @@ package compare
 
 import (
 	"bytes"
-	"context"
-	"errors"
 	"maps"
-	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
-	"github.com/strikesmq/strikes/integration/internal/ledger"
-	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/integration/lab/ways"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -85,92 +77,4 @@ func small(t *testing.T, args []string) map[string][]string {
 		}
 	}
 	return rows
-}
-
-func TestRotation(t *testing.T) {
-	servertest.Long(t)
-	for commands, want := range map[string]int{"": 0, "kill it": 1} {
-		kinds, err := rotation(&rig.Broker{Node: &rig.Node{KillCommand: commands}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		broker := 0
-		for _, k := range kinds {
-			if k.Name == ledger.BrokerKill {
-				broker++
-			}
-		}
-		if len(kinds) != 11+want || broker != want || len(onProcesses(kinds)) != 9 {
-			t.Errorf("%d kinds, %d of them kill the broker, %d are on processes", len(kinds), broker, len(onProcesses(kinds)))
-		}
-	}
-}
-
-func TestPlan(t *testing.T) {
-	servertest.Long(t)
-	jobs := plan(1000, mix{fail: 0.2, poison: 0.1, killers: 1, fastest: 5, spread: 2}, rand.New(rand.NewPCG(1, 1)))
-	n := map[string]int{}
-	for i, j := range jobs {
-		n[j.Do]++
-		if j.Seq != i+1 || j.Ms < 5 || j.Ms > 7 || (j.Do == ledger.Fail) != (j.Times >= 1 && j.Times <= ways.Retries) {
-			t.Errorf("message %d: %+v", i+1, j)
-		}
-	}
-	if n[ledger.Kill] != 1 || n[ledger.Fail] < 150 || n[ledger.Fail] > 250 || n[ledger.Poison] < 60 ||
-		n[ledger.Poison] > 140 {
-		t.Errorf("%v", n)
-	}
-}
-
-func TestFlakyJobsSucceedAtLast(t *testing.T) {
-	servertest.Long(t)
-	dir := t.TempDir()
-	j := work.Job{Seq: 1, Do: ledger.Fail, Times: 2}
-	for i, want := range []bool{false, false, true, true} {
-		if got := do(j, dir) == nil; got != want {
-			t.Errorf("attempt %d: succeeded %v, want %v", i+1, got, want)
-		}
-	}
-	if err := do(j, filepath.Join(dir, "missing")); errors.Is(err, context.Canceled) || err == nil {
-		t.Errorf("a count that cannot be written: %v", err)
-	}
-}
-
-func TestFlags(t *testing.T) {
-	servertest.Long(t)
-	for _, args := range []string{
-		"-only nothing", "-type stream", "-parts all", "-messages 0", "-patience 0", "-faults -1", "-broker-kill x",
-		"-broker-kill x -broker-start y", "-away 0s", "more",
-	} {
-		if _, err := parseFlags(strings.Fields(args)); err == nil {
-			t.Errorf("%s is accepted", args)
-		}
-	}
-	c, err := parseFlags(strings.Fields("-only strikes,incr -type quorum -parts order"))
-	if diff := cmp.Diff([][]string{{"strikes", "incr"}, {"quorum"}, {"order"}},
-		[][]string{c.only, c.types, c.parts}); err != nil || diff != "" || c.seed == 0 {
-		t.Errorf("%v %+v\n%s", err, c, diff)
-	}
-}
-
-// A table has the columns of its parts alone.
-func TestShownColumns(t *testing.T) {
-	servertest.Long(t)
-	for parts, want := range map[string]string{
-		"killer":       "LOST, INNOCENTS, KILLER",
-		"outage":       "LOST, GOOD-DEAD, ATTEMPTS, RESUMED",
-		"order,killer": "LOST, INNOCENTS, INVERSIONS, KILLER",
-	} {
-		c, err := parseFlags([]string{"-parts", parts})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var titles []string
-		for _, of := range c.shown() {
-			titles = append(titles, of.title)
-		}
-		if got := strings.Join(titles, ", "); got != want {
-			t.Errorf("-parts %s shows %s, want %s", parts, got, want)
-		}
-	}
 }

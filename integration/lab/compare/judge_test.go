@@ -158,17 +158,6 @@ func TestInversions(t *testing.T) {
 	}
 }
 
-func TestWorstSecond(t *testing.T) {
-	servertest.Long(t)
-	var s story
-	for _, ms := range []int{0, 400, 900, 1300, 1390, 5000} {
-		s.retried = append(s.retried, noon.Add(time.Duration(ms)*time.Millisecond))
-	}
-	if got := worstSecond([]*story{&s}); got != 4 {
-		t.Errorf("%d retries in the worst second, want 4", got)
-	}
-}
-
 func TestTimeToDrainIsWithoutTheBrokersRestart(t *testing.T) {
 	servertest.Long(t)
 	events := happen(map[string]string{"a": ledger.Poison}, [2]string{"began", "a"}, [2]string{"fail", "a"},

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/integration/internal/ledger"
-	"github.com/strikesmq/strikes/integration/internal/rig"
 )
 
 func TestPlanHasEachKind(t *testing.T) {
@@ -28,28 +27,5 @@ func TestPlanHasEachKind(t *testing.T) {
 	}
 	if count[ledger.Succeed] < 3000 {
 		t.Errorf("%d of 4000 succeed", count[ledger.Succeed])
-	}
-}
-
-func TestFlagsAreChecked(t *testing.T) {
-	for _, args := range [][]string{
-		{"-messages", "0"}, {"-type", "stream"}, {"-faults", "-1"}, {"stray"}, {"-broker-kill", "x"},
-		{"-broker-kill", "x", "-broker-start", "y"},
-		{"-store-faults", "fog"}, {"-store-faults", "late", "-cluster"}, {"-abandoned", "-1"}, {"-handler-timeout", "31s"},
-		{"-handler-timeout", "0s"}, {"-lanes", "2"},
-		{"-languages", "perl"}, {"-languages", "go,http", "-abandoned", "1"}, {"-languages", "http", "-store-faults", "late"},
-		{"-languages", "python", "-ordered"}, {"-languages", "go,node", "-cluster"},
-		{"-outage", "1s"}, {"-outage", "1m", "-ordered"}, {"-outage", "1m", "-cluster"},
-		{"-outage", "1m", "-languages", "go,node"}, {"-outage", "1m", "-store-faults", "late"},
-		{"-store", "x"}, {"-store", "mysql", "-cluster"}, {"-store", "mysql", "-store-faults", "late"},
-		{"-store", "postgres", "-languages", "go,node"}, {"-cluster", "-type", "classic"}, {"-cluster", "-amqp", "amqp://x"},
-	} {
-		if _, err := parseFlags(args); err == nil {
-			t.Errorf("%q was accepted", args)
-		}
-	}
-	k := soak{cfg: config{only: "earthquake"}, broker: &rig.Broker{Node: &rig.Node{}}, store: &rig.Store{}}
-	if _, err := k.possible(); err == nil {
-		t.Error("-only earthquake was accepted")
 	}
 }
