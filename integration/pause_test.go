@@ -9,11 +9,9 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proctest"
-	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -113,45 +111,6 @@ func pauseQueue(t *testing.T, c *counter.Counter, queue string, n int) {
 		return stopped == n
 	})
 	t.Logf("stopped in %v", time.Since(began))
-}
-
-// TestPauseKeepsTheOrder: ordered consumers are paused and resumed in the middle of their retries.
-func TestPauseKeepsTheOrder(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	for _, tc := range []struct {
-		name  string
-		lanes int
-		set   consumer.Consumer
-	}{
-		{"requeue", 1, consumer.Consumer{Retry: consumer.RetryRequeue}},
-		{"in place", 1, consumer.Consumer{}},
-		{"8 lanes, prefetch 100", 8, consumer.Consumer{Prefetch: 100, Concurrency: 8, Lane: laneOf}},
-	} {
-		for _, typ := range queueTypes {
-			t.Run(fmt.Sprintf("%s/%s", tc.name, typ), func(t *testing.T) {
-				queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: true})
-				o := newOrdered(900, tc.lanes)
-				o.requeue, o.takes = tc.set.Retry == consumer.RetryRequeue, time.Duration(4*tc.lanes)*time.Millisecond
-				o.publish(t, queue)
-				c := tc.set
-				counts := counters(t)
-				c.Queue, c.Ordered, c.Counter = queue, true, counts
-				o.start(t, c, 3)
-				for pause := range 2 {
-					o.reach(t, (pause+1)*len(o.done)/4)
-					pauseQueue(t, counts, queue, 1) // all three are in this process
-					if o.reached(len(o.done)) {
-						t.Error("every message was handled before the pause")
-					}
-					need(t, counts.Admin().Resume(t.Context(), "/", queue, counter.Note{}))
-				}
-				o.reach(t, len(o.done))
-				o.report(t)
-				o.checkDead(t, counts, queue)
-			})
-		}
-	}
 }
 
 // TestPausesLeaveNoGoroutine holds that a consumer of a queue with delay queues has as many goroutines after a pause as

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -533,3 +534,13 @@ func TestFirstDeliverySuccessesDoNotTouchTheStore(t *testing.T) {
 	r.stop()
 	watched(func(command string) bool { return commandTouchesRecords(command) })
 }
+
+// laneOf is the lane of a message whose body is its number and its lane.
+func laneOf(d amqp.Delivery) string {
+	_, lane, _ := strings.Cut(string(d.Body), " ")
+	return lane
+}
+
+type observer func(consumer.Event)
+
+func (o observer) Observe(_ context.Context, e consumer.Event) { o(e) }

@@ -61,20 +61,6 @@ func BenchmarkPublish64Goroutines(b *testing.B) {
 	workers.Wait()
 }
 
-func BenchmarkPublishAll(b *testing.B) {
-	url, queue := benchQueue(b)
-	p, err := publisher.New(publisher.BufferedDialer(url, amqp.Config{}), nil)
-	need(b, err)
-	defer p.Close()
-	msgs := make([]publisher.Message, b.N)
-	for i := range msgs {
-		msgs[i] = publisher.Message{Key: queue, Publishing: amqp.Publishing{Body: benchBody}}
-	}
-	b.ReportAllocs()
-	b.ResetTimer()
-	need(b, p.PublishAll(b.Context(), msgs))
-}
-
 // BenchmarkBarePipelined is the yardstick for the others: one goroutine publishes, one waits for the confirms, and 64
 // messages are in flight.
 func BenchmarkBarePipelined(b *testing.B) {

@@ -1,17 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -20,9 +15,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
-	"github.com/strikesmq/strikes/ops"
 )
 
 // strikesOn returns a command line of strikes on the shared servers.
@@ -111,119 +104,4 @@ func mustOutput(t *testing.T, cmd *exec.Cmd) string {
 		t.Fatalf("%q: %v\n%s", cmd.Args, err, &stderr)
 	}
 	return string(out)
-}
-
-// TestThousandOrders publishes a thousand lines and runs a shell for each; every twentieth always fails. It must be run
-// four times and be dead-lettered, with its reason and its count in the store; the others once.
-func TestThousandOrders(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	for _, kind := range []string{"quorum", "classic"} {
-		t.Run(kind, func(t *testing.T) {
-			queue := newQueue(t)
-			mustOutput(t, strikesOn(t, queue, "declare", "--type", kind, queue))
-			publishLines(t, queue, orderLines(1000))
-
-			ledger := filepath.Join(t.TempDir(), "ledger")
-			consume := strikesOn(t, queue, "consume", queue, "--concurrency", "4", "--prefetch", "50", "--backoff", "10ms..50ms",
-				"--exit-when-idle", "1s", "--", "sh", "-c",
-				`read -r what n; echo "$n $STRIKES_ATTEMPT/$STRIKES_LAST" >>"$LEDGER"; test $((n % 20)) -ne 0 && exit
-				echo "order $n is bad" >&2; exit 1`)
-			consume.Env = append(consume.Env, "LEDGER="+ledger)
-			mustOutput(t, consume)
-
-			checkRuns(t, ledger)
-			checkDeadLetters(t, queue)
-			checkCounters(t, mustOutput(t, strikesOn(t, queue, "counter", "list", "--json", queue)))
-		})
-	}
-}
-
-func orderLines(n int) string {
-	var b strings.Builder
-	for i := range n {
-		fmt.Fprintf(&b, "order %d\n", i+1)
-	}
-	return b.String()
-}
-
-// checkRuns reads the notes of the commands themselves: which attempt of how many they were.
-func checkRuns(t *testing.T, ledger string) {
-	t.Helper()
-	f, err := os.Open(ledger)
-	need(t, err)
-	defer f.Close()
-	runs := map[int][]string{}
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var n int
-		var attempt string
-		if _, err := fmt.Sscan(lines.Text(), &n, &attempt); err != nil {
-			t.Fatalf("%q: %v", lines.Text(), err)
-		}
-		runs[n] = append(runs[n], attempt)
-	}
-	for n := 1; n <= 1000; n++ {
-		want := "[1/4]"
-		if n%20 == 0 {
-			want = "[1/4 2/4 3/4 4/4]"
-		}
-		if got := fmt.Sprint(runs[n]); got != want {
-			t.Errorf("order %d: runs %s, want %s", n, got, want)
-		}
-	}
-}
-
-// checkDeadLetters asks the broker.
-func checkDeadLetters(t *testing.T, queue string) {
-	t.Helper()
-	withChannel(t, func(ch *amqp.Channel) error { // its end returns the dead letters
-		ids := map[string]bool{}
-		proctest.Eventually(t, time.Minute, "50 dead letters", func() bool {
-			q, err := broker.Passive(ch, queue+".dlq")
-			return q.Messages == 50 || err != nil
-		})
-		for {
-			d, ok, err := ch.Get(queue+".dlq", false)
-			if err != nil {
-				return err
-			}
-			if !ok {
-				break
-			}
-			death, _ := broker.NewestDeath(d.Headers, queue)
-			if ids[d.MessageId] || death.Reason != "rejected" {
-				t.Errorf("dead letter %s: a second one, or %+v", d.MessageId, death)
-			}
-			ids[d.MessageId] = true
-		}
-		left, err := broker.Passive(ch, queue)
-		if len(ids) != 50 || left.Messages != 0 {
-			t.Errorf("%d dead letters, want 50; %d messages are left in the queue", len(ids), left.Messages)
-		}
-		return err
-	})
-}
-
-// checkCounters reads the output of counter list.
-func checkCounters(t *testing.T, printed string) {
-	t.Helper()
-	reasons := map[string]bool{}
-	for line := range strings.Lines(printed) {
-		var r ops.Record
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		if r.State != ops.DeadLettered || r.Failures != 4 || r.Crashes != 0 {
-			t.Errorf("%s", line)
-		}
-		reasons[r.LastError] = true
-	}
-	for n := 20; n <= 1000; n += 20 {
-		if reason := fmt.Sprintf("exit status 1: order %d is bad", n); !reasons[reason] {
-			t.Errorf("no counter with the reason %q", reason)
-		}
-	}
-	if len(reasons) != 50 {
-		t.Errorf("%d reasons", len(reasons))
-	}
 }

@@ -45,30 +45,6 @@ func TestRoutesAreKnown(t *testing.T) {
 	}
 }
 
-// TestForbiddenVerbs asks a console that only reads, and one that allows every verb but one, for each change.
-func TestForbiddenVerbs(t *testing.T) {
-	t.Parallel()
-	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "orders"})
-	nothing := p.serve(func(o *console.Options) { o.Allow = nil })
-	for path, verbs := range writing {
-		for _, verb := range verbs {
-			butOne := p.serve(func(o *console.Options) {
-				o.Allow = slices.DeleteFunc(console.AllVerbs(), func(v console.Verb) bool { return string(v) == verb })
-			})
-			for _, s := range []*site{nothing, butOne} {
-				at := s.at(strings.TrimPrefix(path, "/"), "verb", verb, "queue", "orders", "id", "m1")
-				for _, method := range []string{http.MethodGet, http.MethodPost} {
-					res := s.ask(method, at, url.Values{"why": {"because"}, "number": {"1"}, "verb": {verb}}, nil)
-					if res.StatusCode != http.StatusForbidden {
-						t.Errorf("%s %s: status %d, want 403", method, at, res.StatusCode)
-					}
-				}
-			}
-		}
-	}
-}
-
 // TestForbiddenJobs posts the requests that begin or stop a replay or a drop, and asks for a file of dropped messages.
 func TestForbiddenJobs(t *testing.T) {
 	t.Parallel()
@@ -92,51 +68,6 @@ func TestForbiddenJobs(t *testing.T) {
 	}
 	if res := nothing.ask(http.MethodPost, nothing.at("stop", "queue", "orders"), form, nil); res.StatusCode/100 != 4 {
 		t.Errorf("POST /stop: status %d, want 4xx", res.StatusCode)
-	}
-}
-
-// TestForeignRequests sends each kind of request as another site, or a name that another site owns, would have a
-// browser send it.
-func TestForeignRequests(t *testing.T) {
-	t.Parallel()
-	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "orders"})
-	s := p.serve(nil)
-	form := url.Values{"why": {"because"}, "number": {"5"}}
-	change := s.at("change", "verb", "limit", "queue", "orders")
-	header := func(name, value string) func(*http.Request) {
-		return func(r *http.Request) {
-			if name == "Host" {
-				r.Host = value
-			}
-			r.Header.Set(name, value)
-		}
-	}
-	for _, tt := range []struct {
-		what, method string
-		change       func(*http.Request)
-		want         int
-	}{
-		{"the page itself", http.MethodGet, nil, http.StatusOK},
-		{"a rebound name", http.MethodGet, header("Host", "evil.example"), http.StatusForbidden},
-		{"a rebound name with the port", http.MethodGet, header("Host", "evil.example:9463"), http.StatusForbidden},
-		{"a name that begins alike", http.MethodGet, header("Host", "localhost.evil.example"), http.StatusForbidden},
-		{"a rebound name changes", http.MethodPost, header("Host", "evil.example"), http.StatusForbidden},
-		{"a foreign origin", http.MethodPost, header("Origin", "https://evil.example"), http.StatusForbidden},
-		{"a page without an origin", http.MethodPost, header("Origin", "null"), http.StatusForbidden},
-		{"another port of this machine", http.MethodPost, header("Origin", "http://127.0.0.1:1"), http.StatusForbidden},
-		{"another site", http.MethodPost, header("Sec-Fetch-Site", "cross-site"), http.StatusForbidden},
-		{"another name of the site", http.MethodPost, header("Sec-Fetch-Site", "same-site"), http.StatusForbidden},
-		{"a foreign origin reads the stream", http.MethodGet, header("Origin", "https://evil.example"), http.StatusForbidden},
-		{"the console's own form", http.MethodPost, header("Sec-Fetch-Site", "same-origin"), http.StatusSeeOther},
-	} {
-		at := change
-		if tt.method == http.MethodGet {
-			at = s.at("queue", "queue", "orders")
-		}
-		if res := s.ask(tt.method, at, form, tt.change); res.StatusCode != tt.want {
-			t.Errorf("%s: status %d, want %d", tt.what, res.StatusCode, tt.want)
-		}
 	}
 }
 
@@ -274,42 +205,6 @@ func TestWrongTokensAreLimited(t *testing.T) {
 		return s.ask(http.MethodGet, s.url, nil, func(r *http.Request) { r.Header.Set("Authorization", "Bearer guess") })
 	}) {
 		t.Error("20 guesses of a bearer token were all answered")
-	}
-}
-
-// TestAuthorize embeds the console where the program itself knows who asks.
-func TestAuthorize(t *testing.T) {
-	t.Parallel()
-	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "orders"})
-	s := p.serve(func(o *console.Options) {
-		o.Allow = console.Verbs{console.VerbLimit, console.VerbPause}
-		o.Authorize = func(r *http.Request) (string, console.Verbs, error) {
-			switch r.Header.Get("X-User") {
-			case "ada":
-				return "ada", console.AllVerbs(), nil
-			case "bob":
-				return "bob", nil, nil
-			}
-			return "", nil, os.ErrPermission
-		}
-	})
-	as := func(user string) func(*http.Request) {
-		return func(r *http.Request) { r.Header.Set("X-User", user) }
-	}
-	limit, skip := s.at("change", "verb", "limit", "queue", "orders"), s.at("change", "verb", "skip", "queue", "orders",
-		"id", "m1")
-	for _, tt := range []struct {
-		user, at string
-		want     int
-	}{
-		{"eve", s.url, http.StatusForbidden}, {"bob", s.url, http.StatusOK}, {"bob", limit, http.StatusForbidden},
-		{"ada", limit, http.StatusOK},
-		{"ada", skip, http.StatusForbidden}, // Allow is the most that Authorize may allow
-	} {
-		if res := s.ask(http.MethodGet, tt.at, nil, as(tt.user)); res.StatusCode != tt.want {
-			t.Errorf("%s asks for %s: status %d, want %d", tt.user, tt.at, res.StatusCode, tt.want)
-		}
 	}
 }
 

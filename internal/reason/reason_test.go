@@ -140,17 +140,3 @@ func FuzzNormalise(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) { check(t, text) })
 }
-
-func BenchmarkNormalise(b *testing.B) {
-	for b.Loop() {
-		Normalise("order 4711: step a: dial tcp 10.0.0.7:5432: connect: connection refused")
-	}
-}
-
-// BenchmarkNormaliser normalises reasons that all differ.
-func BenchmarkNormaliser(b *testing.B) {
-	var many Normaliser
-	for i := 0; b.Loop(); i++ {
-		many.Normalise("order " + strconv.Itoa(i) + ": step a: dial tcp 10.0.0.7:5432: connect: connection refused")
-	}
-}
