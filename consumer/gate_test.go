@@ -3,7 +3,6 @@ package consumer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -95,129 +94,6 @@ func (g *gated) handled() string {
 			return out
 		}
 	}
-}
-
-// TestGate has START isolated of a healthy message go unanswered. While it may be open in the store, no message runs
-// that may kill the process: that would count against the healthy one.
-func TestGate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGated(t, Consumer{})
-		for _, id := range []string{"healthy", "killer"} {
-			g.store.suspect(t, id)
-		}
-		g.store.on.Store(true)
-		g.deliver("healthy", true)
-		time.Sleep(time.Second)
-		g.deliver("first", false)
-		if got := g.handled(); got != "" {
-			t.Errorf("%sran while the lock is held for START isolated", got)
-		}
-		time.Sleep(lockedPatience)
-		if got := g.handled(); got != "first " {
-			t.Errorf("%q ran once the lock was released; want the first delivery", got)
-		}
-		steps := g.store.steps.Load()
-		g.deliver("killer", true)
-		g.deliver("redelivered", true)
-		g.deliver("second", false)
-		time.Sleep(time.Minute)
-		if got := g.handled(); got != "second " {
-			t.Errorf("%q ran while the gate was shut; want the first delivery", got)
-		}
-		if n := g.store.steps.Load() - steps; n == 0 || n > 100 {
-			t.Errorf("%d steps in a minute: END is to be repeated, without a spin", n)
-		}
-		for _, id := range []string{"killer", "redelivered"} {
-			records, err := g.store.Get(t.Context(), "/", "orders", id)
-			if err != nil || len(records) > 0 && records[0].Suspect {
-				t.Errorf("START of %s was sent while the gate was shut: %+v, %v", id, records, err)
-			}
-		}
-		g.store.on.Store(false)
-		time.Sleep(5 * time.Second)
-		if got := g.handled(); len(got) != len("healthy killer redelivered ") {
-			t.Errorf("%q ran once END was answered; want all", got)
-		}
-		records, err := g.store.Get(t.Context(), "/", "orders", "healthy")
-		if err != nil || len(records) != 1 || records[0].Crashes != 0 || records[0].State != counter.StateDone {
-			t.Errorf("%+v, %v", records, err)
-		}
-	})
-}
-
-// TestGateHoldsWhatWasStarted has an attempt wait at the isolation lock, let run by START, when the gate is shut.
-func TestGateHoldsWhatWasStarted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGated(t, Consumer{Concurrency: 2})
-		g.store.suspect(t, "healthy")
-		g.store.on.Store(true)
-		g.deliver("healthy", true)
-		time.Sleep(time.Second)
-		g.deliver("started", true) // START shared is answered
-		time.Sleep(20 * time.Second)
-		if got := g.handled(); got != "" {
-			t.Errorf("%sran behind a shut gate", got)
-		}
-		g.store.on.Store(false)
-		time.Sleep(5 * time.Second)
-		if got := g.handled(); len(got) != len("healthy started ") {
-			t.Errorf("%q ran; want both", got)
-		}
-	})
-}
-
-// TestGateOpensAfterItsSession has a session stopped while its attempt is undecided. The gate stays shut until END is
-// answered.
-func TestGateOpensAfterItsSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		b.isolation, b.Observer = newIsolation(), nil
-		store := &mute{store: b.store}
-		b.Counter = store
-		b.store.suspect(t, "m1")
-		store.on.Store(true)
-		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
-		defer stop()
-		if outcome, err := b.Handle(ctx, b.delivery(true), ok); outcome != OutcomeLeave || err != nil {
-			t.Fatalf("%v, %v", outcome, err)
-		}
-		if b.isolation.gate.opened() == nil {
-			t.Error("the gate is open, and END was not answered")
-		}
-		store.on.Store(false)
-		if outcome, err := b.Handle(t.Context(), b.delivery(true), ok); outcome != OutcomeAck || err != nil {
-			t.Errorf("%v, %v", outcome, err)
-		}
-		b.expect(t, "ack multiple=false", `"done" 0+0 marked false`)
-	})
-}
-
-// TestSuspectsOutliveAnOutage has many suspects wait for one another through an outage and longer: that is no reason to
-// end the session.
-func TestSuspectsOutliveAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGated(t, Consumer{Prefetch: 20, Handler: func(context.Context, amqp.Delivery) error {
-			time.Sleep(time.Minute)
-			return nil
-		}})
-		for i := range 20 {
-			id := fmt.Sprint("m", i)
-			g.store.suspect(t, id)
-			g.deliver(id, true)
-		}
-		g.store.down.Store(true)
-		time.Sleep(time.Minute)
-		g.store.down.Store(false)
-		time.Sleep(time.Hour)
-		select {
-		case err := <-g.ended:
-			t.Errorf("the session ended: %v", err)
-		default:
-		}
-		if g.acks.String() == "" {
-			t.Error("nothing was settled")
-		}
-	})
 }
 
 // TestIsolatedBesideAnAbandonedHandler has a suspect run while a handler that was abandoned at its deadline still does:
@@ -319,30 +195,6 @@ func TestGateShutsWhenASessionEndsUnderTheLock(t *testing.T) {
 	})
 }
 
-// TestARefusedStepShutsNoGate: a store that refuses START has opened nothing.
-func TestARefusedStepShutsNoGate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		b.isolation, b.Observer = newIsolation(), nil
-		b.store.suspect(t, "m1")
-		b.Counter = refusingStore{b.store}
-		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-		defer stop()
-		if outcome, err := b.Handle(ctx, b.delivery(true), ok); outcome != OutcomeLeave || err != nil {
-			t.Errorf("%v, %v", outcome, err)
-		}
-		if b.isolation.gate.opened() != nil || !b.isolation.undecided.TryAcquire(1) {
-			t.Error("the gate is shut for what the store refused")
-		}
-	})
-}
-
-type refusingStore struct{ *store }
-
-func (refusingStore) Start(context.Context, counter.Attempt, counter.Mode, int) (counter.Reply, error) {
-	return counter.Reply{}, fmt.Errorf("start: %w", counter.ErrForeign)
-}
-
 // TestStuckHandlersAreOfTheProcess has handlers hang in one session after the other.
 func TestStuckHandlersAreOfTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -367,43 +219,19 @@ func TestStuckHandlersAreOfTheProcess(t *testing.T) {
 	})
 }
 
-// slow has each START and BEGUN reply late.
-type slow struct {
-	*store
-	by time.Duration
-}
-
-func (l slow) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
-	reply, err := l.store.Start(ctx, a, mode, limit)
-	return reply, errors.Join(err, l.reply(ctx))
-}
-
-func (l slow) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
-	reply, err := l.store.Begun(ctx, a)
-	return reply, errors.Join(err, l.reply(ctx))
-}
-
-func (l slow) reply(ctx context.Context) error {
-	select {
-	case <-time.After(l.by):
-		return nil
-	case <-ctx.Done():
-		return errDown
-	}
-}
-
-// TestSuspectOnASlowStore: a store that takes almost a second for a reply is no reason not to attempt a suspect.
-func TestSuspectOnASlowStore(t *testing.T) {
-	for _, by := range []time.Duration{200 * time.Millisecond, 400 * time.Millisecond, 900 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBench()
-			b.isolation, b.Counter = newIsolation(), slow{b.store, by}
-			b.store.suspect(t, "m1")
-			began := time.Now()
-			outcome, err := b.Handle(t.Context(), b.delivery(true), ok)
-			if took := time.Since(began); outcome != OutcomeAck || err != nil || took > 6*time.Second {
-				t.Errorf("%v: %v, %v after %v", by, outcome, err, took)
+// TestDeliveryThatWaitedTooLongIsHandedOn: a delivery waits behind a handler for half the consumer timeout.
+func TestDeliveryThatWaitedTooLongIsHandedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, Consumer{Handler: func(_ context.Context, d amqp.Delivery) error {
+			if d.MessageId != "slow" {
+				t.Errorf("%s was handled", d.MessageId)
 			}
-		})
-	}
+			time.Sleep(16 * time.Minute)
+			return nil
+		}}, func(c *Consumer) { c.HandlerTimeout = -1 })
+		g.deliver("slow", false)
+		g.deliver("m1", false)
+		time.Sleep(17 * time.Minute)
+		g.expect(t, "ack multiple=false, nack requeue=true", "none")
+	})
 }

@@ -96,22 +96,6 @@ func TestPanicKeepsWhereItCameFrom(t *testing.T) {
 
 func explode(context.Context, amqp.Delivery) error { panic("ouch") }
 
-func TestHungHandlerIsCountedAndAbandoned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		release := make(chan struct{})
-		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error {
-			<-release
-			return nil
-		})
-		if outcome != OutcomeRequeue || err != nil {
-			t.Errorf("%v, %v", outcome, err)
-		}
-		b.expect(t, "nack requeue=true", `"" 1+0 marked false`)
-		close(release)
-	})
-}
-
 type touchyError struct{ text string }
 
 func (e *touchyError) Error() string { return e.text }

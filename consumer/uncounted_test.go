@@ -111,60 +111,6 @@ func spell(waits []time.Duration) string {
 	return strings.Join(out, " ")
 }
 
-// TestNotCountedIsNoEarlierUse: the id was dead-lettered moments before. This delivery is a new use of it, and stays
-// one.
-func TestNotCountedIsNoEarlierUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		if _, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error {
-			return Reject(errBoom)
-		}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		o := &outcomes{errs: slicesOf(NotCounted(errBoom), 2)}
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), o.handle); outcome != OutcomeAck || err != nil ||
-			len(o.at) != 3 {
-			t.Errorf("%v, %v after %d attempts", outcome, err, len(o.at))
-		}
-	})
-}
-
-// TestNotCountedInAnOutage: the attempt is closed once the store is back, and the delivery held meanwhile.
-func TestNotCountedInAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		o := &outcomes{errs: slicesOf(NotCounted(errBoom), 1)}
-		go func() {
-			time.Sleep(time.Minute)
-			b.store.down.Store(false)
-		}()
-		outcome, err := b.Handle(t.Context(), b.delivery(true), func(ctx context.Context, d amqp.Delivery) error {
-			b.store.down.Store(len(o.at) == 0)
-			return o.handle(ctx, d)
-		})
-		if outcome != OutcomeAck || err != nil || len(o.at) != 2 || o.waits()[0] < time.Minute {
-			t.Errorf("%v, %v, waited %v", outcome, err, o.waits())
-		}
-		b.expect(t, "ack multiple=false", `"done" 0+0 marked false`)
-	})
-}
-
-// TestNotCountedWhileStopping: the delivery is left, and no attempt stays open.
-func TestNotCountedWhileStopping(t *testing.T) {
-	for _, err := range []error{NotCounted(errBoom), Crashed(errBoom)} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBench()
-			ctx, stop := context.WithCancel(t.Context())
-			outcome, got := b.Handle(ctx, b.delivery(true), func(context.Context, amqp.Delivery) error { stop(); return err })
-			if outcome != OutcomeLeave || got != nil {
-				t.Errorf("%v, %v", outcome, got)
-			}
-			b.expect(t, "", `"" 0+0 marked false`)
-		})
-	}
-}
-
 // TestCrashed: a first delivery makes a suspect, whose isolated attempts are counted as crashes.
 func TestCrashed(t *testing.T) {
 	for _, tc := range []struct {
@@ -222,21 +168,6 @@ func TestCrashEvents(t *testing.T) {
 	})
 }
 
-// TestCrashedThenFine: the crashes that came before stay; nothing is open.
-func TestCrashedThenFine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, o := newBench(), &outcomes{errs: slicesOf(Crashed(errBoom), 2)}
-		b.isolation = newIsolation()
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), o.handle); outcome != OutcomeAck || err != nil {
-			t.Fatal(outcome, err)
-		}
-		b.expect(t, "ack multiple=false", `"done" 0+1 marked false`)
-		if got := strings.Join(*b.events, " "); got != "crash isolate crash isolate ack" {
-			t.Errorf("events %s", got)
-		}
-	})
-}
-
 // TestCrashedBesideAnother: the next attempt waits for the handler that runs beside it, and a message without an id is
 // not tried again.
 func TestCrashedBesideAnother(t *testing.T) {
@@ -277,33 +208,6 @@ func TestCrashedBesideAnother(t *testing.T) {
 		if got := g.handled(); got != " " || !strings.Contains(g.acks.String(), "nack requeue=false") {
 			t.Errorf("%q ran; settled %s", got, g.acks)
 		}
-	})
-}
-
-// TestOtherProcessGoesOn: a consumer that dies after a crash leaves the suspicion, and the crash, to the next.
-func TestOtherProcessGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		b.isolation = newIsolation()
-		ctx, stop := context.WithCancel(t.Context())
-		isolated := 0
-		handler := func(ctx context.Context, _ amqp.Delivery) error {
-			if a, _ := AttemptFrom(ctx); a.Isolated {
-				isolated++
-				time.AfterFunc(time.Millisecond, stop) // in its backoff
-			}
-			return Crashed(errBoom)
-		}
-		if outcome, err := b.Handle(ctx, b.delivery(true), handler); outcome != OutcomeLeave || err != nil || isolated != 1 {
-			t.Fatal(outcome, err, isolated)
-		}
-		b.expect(t, "", `"" 0+0 marked true`)
-		o := &outcomes{}
-		if outcome, err := b.Handle(t.Context(), b.delivery(true), o.handle); outcome != OutcomeAck || err != nil ||
-			!o.attempts[0].Isolated {
-			t.Errorf("%v, %v, %+v", outcome, err, o.attempts)
-		}
-		b.expect(t, "ack multiple=false", `"done" 0+1 marked false`)
 	})
 }
 
