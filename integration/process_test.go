@@ -225,31 +225,3 @@ func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
 		}
 	})
 }
-
-func TestTerminatedProcessCountsNothing(t *testing.T) {
-	t.Parallel()
-	eachType(t, func(t *testing.T, queue string) {
-		spec, c := newChild(t, queue)
-		spec.Concurrency = 3
-		for i := range 9 {
-			spec.Slow = append(spec.Slow, fmt.Sprint("m", i))
-		}
-		publish(t, queue, "m", 9)
-		for round := 1; round <= 3; round++ { // from the second on, the stopped messages are redelivered and marked
-			cmd := spec.spawn(t)
-			proctest.Eventually(t, time.Minute, "three handlers in the middle", func() bool {
-				byID, _ := spec.runs(t)
-				total := 0
-				for _, n := range byID {
-					total += n
-				}
-				return total >= 3*round
-			})
-			terminate(t, cmd)
-			proctest.Eventually(t, time.Minute, "all messages back", func() bool { return queueDepth(t, queue) == 9 })
-		}
-		for r, err := range c.Admin().List(t.Context(), "/", queue) {
-			t.Errorf("after a stop: %+v, %v", r, err)
-		}
-	})
-}

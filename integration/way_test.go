@@ -252,75 +252,6 @@ func TestFailsUntilTheLimitThenDeadLetters(t *testing.T) {
 	}
 }
 
-func TestSuccessClearsTheCount(t *testing.T) {
-	t.Parallel()
-	eachType(t, func(t *testing.T, queue string) {
-		c := counters(t)
-		var mu sync.Mutex
-		left := 2
-		flaky := func(context.Context, amqp.Delivery) error {
-			mu.Lock()
-			defer mu.Unlock()
-			if left--; left >= 0 {
-				return errPoison
-			}
-			return nil
-		}
-		publish(t, queue, "m", 1)
-		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: flaky})
-		proctest.Eventually(t, time.Minute, "a success", func() bool { return r.total() == 3 })
-		proctest.Eventually(t, time.Minute, "its record marked done", func() bool {
-			return one(t, c, queue, "m0").State == counter.StateDone
-		})
-		// the id is used again: three more failures are within the limit of a new message
-		mu.Lock()
-		left = 3
-		mu.Unlock()
-		publish(t, queue, "m", 1)
-		proctest.Eventually(t, time.Minute, "three failures and a success", func() bool { return r.total() == 7 })
-		r.stop()
-		if n := queueDepth(t, queue+".dlq"); n != 0 {
-			t.Errorf("%d dead letters", n)
-		}
-	})
-}
-
-func TestOneIDInTwoQueuesIsCountedApart(t *testing.T) {
-	t.Parallel()
-	c := counters(t)
-	queues := []string{declared(t, topology.Classic), declared(t, topology.Quorum)}
-	var all []*running
-	for _, q := range queues {
-		publish(t, q, "m", 1)
-		all = append(all, start(t, consumer.Consumer{Queue: q, Counter: c, Handler: failFor("m0")}))
-	}
-	for i, q := range queues {
-		proctest.Eventually(t, time.Minute, "its dead letter", func() bool { return queueDepth(t, q+".dlq") == 1 })
-		if n := all[i].of("m0"); n != 4 {
-			t.Errorf("%d runs in queue %d, want 4", n, i)
-		}
-	}
-}
-
-// TestReplayedDeadLetterLivesAnew republishes a dead letter as it came, x-death and all, as shovels and scripts do.
-func TestReplayedDeadLetterLivesAnew(t *testing.T) {
-	t.Parallel()
-	eachType(t, func(t *testing.T, queue string) {
-		c := counters(t)
-		publish(t, queue, "m", 1)
-		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: failFor("m0")})
-		for generation := 1; generation <= 3; generation++ {
-			proctest.Eventually(t, time.Minute, "its dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
-			if n := r.of("m0"); n != 4*generation {
-				t.Fatalf("%d runs after %d generations, want %d", n, generation, 4*generation)
-			}
-			d := getAll(t, queue+".dlq")[0]
-			publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: d.MessageId, Headers: d.Headers,
-				Body: d.Body}})
-		}
-	})
-}
-
 // TestReplayedThenMovedBack replays a dead letter, then moves it back twice as it came; once its first consumer is gone
 // before it runs it. Each time it gets a full limit, its record is found, and a system that refuses old fences refuses
 // no delivery of it. On 3.10 it may refuse one after the second move: the broker keeps the time of death from the first
@@ -523,16 +454,6 @@ func TestStopHandsOverInOrder(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestFirstDeliverySuccessesDoNotTouchTheStore(t *testing.T) {
-	queue, c := declared(t, topology.Quorum), counters(t)
-	publish(t, queue, "m", 10_000)
-	watched := watchStore(t)
-	r := start(t, consumer.Consumer{Queue: queue, Counter: c, Prefetch: 100, Concurrency: 4, Handler: failFor()})
-	proctest.Eventually(t, time.Minute, "every message handled", func() bool { return r.total() == 10_000 })
-	r.stop()
-	watched(func(command string) bool { return commandTouchesRecords(command) })
 }
 
 // laneOf is the lane of a message whose body is its number and its lane.

@@ -3,14 +3,12 @@ package console
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -72,19 +70,6 @@ func TestServersAway(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestStreamFollows changes a queue while its page is open.
-func TestStreamFollows(t *testing.T) {
-	t.Parallel()
-	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
-	s := p.serve(nil)
-	b := newTab(t)
-	b.visit(s.at("queue", "queue", "payments"))
-	b.sees("None.")
-	p.kill("payments", payments(3)...)
-	b.sees("3 dead letters")
 }
 
 // TestBufferingProxy has a proxy keep the stream back: the page polls instead.
@@ -312,43 +297,4 @@ type onRequest func(*http.Request)
 func (f onRequest) RoundTrip(r *http.Request) (*http.Response, error) {
 	f(r)
 	return http.DefaultTransport.RoundTrip(r)
-}
-
-// TestStoreAwayOnTheFirstPage takes the store away: the first page keeps the dead letters it knew, and that of a
-// console which starts now says that they are not known.
-func TestStoreAwayOnTheFirstPage(t *testing.T) {
-	t.Parallel()
-	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
-	p.kill("payments", payments(3)...)
-	page := func(s *site) string {
-		res := s.ask(http.MethodGet, s.at("live", "screen", "queues"), nil, nil)
-		var got struct{ Title, HTML string }
-		need(t, json.NewDecoder(res.Body).Decode(&got))
-		return got.Title + "\n" + got.HTML
-	}
-	sees := func(s *site, want ...string) {
-		t.Helper()
-		proctest.Eventually(t, patience, "the first page with "+strings.Join(want, ", "), func() bool {
-			body := page(s)
-			return !slices.ContainsFunc(want, func(part string) bool { return !strings.Contains(body, part) })
-		})
-	}
-	const known, unknown = "<dt>Dead letters</dt><dd>3</dd>", "<dt>Dead letters</dt><dd>?</dd>"
-	early := p.serve(nil)
-	sees(early, known)
-	take(p.store, true)
-	late := p.serve(nil)
-	sees(early, "No answer from the store. Known ", known)
-	sees(late, "No answer from the store. ", unknown)
-	take(p.store, false)
-	p.store.Block(true)
-	sees(early, "No answer from the store. Known ", known)
-	p.store.Block(false)
-	for _, s := range []*site{early, late} {
-		proctest.Eventually(t, patience, "the page to recover", func() bool {
-			return !strings.Contains(page(s), "No answer")
-		})
-		sees(s, known)
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -84,22 +83,4 @@ func TestReplayAfterAKill(t *testing.T) {
 	proctest.Eventually(t, patience, "the rest to be handled", func() bool {
 		return p.depth("payments.dlq") == 0 && p.depth("payments") == 0
 	})
-}
-
-// TestReplayFailsAgain stops a replay whose messages fail again, instead of moving all of them in a circle.
-func TestReplayFailsAgain(t *testing.T) {
-	t.Parallel()
-	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
-	p.kill("payments", payments(30)...)
-	p.consume(consumer.Consumer{Queue: "payments", MaxRetries: -1, HandlerTimeout: 50 * time.Millisecond})
-	s := p.serve(nil)
-	form := url.Values{"count": {"30"}, "why": {"hoping"}, "rate": {"20"}}
-	if res := s.ask(http.MethodPost, s.at("replay", "queue", "payments"), form,
-		nil); res.StatusCode != http.StatusSeeOther {
-		t.Fatalf("beginning a replay: status %d", res.StatusCode)
-	}
-	b := newTab(t)
-	b.visit(s.at("replay", "queue", "payments", "of", "job"))
-	b.sees("Failed again")
 }

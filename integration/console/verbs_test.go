@@ -64,39 +64,3 @@ func TestPause(t *testing.T) {
 		t.Errorf("the audit lists %s", got)
 	}
 }
-
-// TestSkip dead-letters the message that blocks an ordered queue, although it waits for its backoff.
-func TestSkip(t *testing.T) {
-	t.Parallel()
-	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "orders", SingleActiveConsumer: true})
-	p.block("orders", 5)
-	s := p.serve(nil)
-	b := newTab(t)
-	b.visit(s.at("queue", "queue", "orders"))
-	b.sees("order-7301")
-	b.act("a[href*='verb=skip']", "the pallet is gone")
-	b.sees("order-7301")
-	proctest.Eventually(t, time.Minute, "the message to be dead-lettered, and those behind it handled", func() bool {
-		return p.depth("orders.dlq") == 1 && p.depth("orders") == 0
-	})
-	b.sees("1 dead letter")
-}
-
-// TestReasonIsRequired sends every form without its reason, past the browser's own check.
-func TestReasonIsRequired(t *testing.T) {
-	t.Parallel()
-	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "orders", SingleActiveConsumer: true})
-	p.block("orders", 0)
-	s := p.serve(nil)
-	for path, verbs := range writing {
-		for _, verb := range verbs {
-			at := s.at(strings.TrimPrefix(path, "/"), "verb", verb, "queue", "orders", "id", "order-7301")
-			res := s.ask(http.MethodPost, at, map[string][]string{"number": {"1"}, "why": {"  "}}, nil)
-			if res.StatusCode != http.StatusUnprocessableEntity {
-				t.Errorf("%s without a reason: status %d, want 422", at, res.StatusCode)
-			}
-		}
-	}
-}
