@@ -1,7 +1,6 @@
 package counter
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -57,8 +56,11 @@ func start(token string, mode Mode, want string) op {
 	}, want}
 }
 
-// reserve is the START of an isolated attempt whose handler does not begin.
-func reserve(token, want string) op { return start(token, ModeIsolated, want) }
+func fail(token string, f Failure, want string) op {
+	return op{func(t *testing.T, s store, m Message) string {
+		return show(s.Fail(t.Context(), attempt(m, token), f))
+	}, want}
+}
 
 // isolate is the START of an isolated attempt, and its BEGUN if it may run.
 func isolate(token, want string) op {
@@ -75,33 +77,13 @@ func isolate(token, want string) op {
 	}, want}
 }
 
-func begun(token, want string) op {
-	return op{func(t *testing.T, s store, m Message) string { return show(s.Begun(t.Context(), attempt(m, token))) }, want}
-}
-
-func fail(token string, f Failure, want string) op {
-	return op{func(t *testing.T, s store, m Message) string {
-		return show(s.Fail(t.Context(), attempt(m, token), f))
-	}, want}
-}
-
-// fresh makes an attempt's step the one of a first delivery.
-func fresh(token string, step func(store, Attempt) (Reply, error), want string) op {
+// failFirst is the failure of a first delivery.
+func failFirst(token string, f Failure, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
 		a := attempt(m, token)
 		a.First = true
-		return show(step(s, a))
+		return show(s.Fail(t.Context(), a, f))
 	}, want}
-}
-
-func failFirst(token string, f Failure, want string) op {
-	return fresh(token, func(s store, a Attempt) (Reply, error) { return s.Fail(context.Background(), a, f) }, want)
-}
-
-func startFirst(token string, want string) op {
-	return fresh(token, func(s store, a Attempt) (Reply, error) {
-		return s.Start(context.Background(), a, ModeIsolated, testLimit)
-	}, want)
 }
 
 func end(token string, succeeded bool) op {
@@ -111,35 +93,6 @@ func end(token string, succeeded bool) op {
 		}
 		return ""
 	}, ""}
-}
-
-func later(d time.Duration) op {
-	return op{func(t *testing.T, s store, m Message) string { s.age(t, d, m); return "" }, ""}
-}
-
-// own gives the message a limit of its own.
-func own(attempts int, want string) op {
-	return op{func(t *testing.T, s store, m Message) string {
-		return outcome(s.LimitMessage(t.Context(), m, attempts, Note{By: "op", Why: "supplier down"}))
-	}, want}
-}
-
-func clearLimit(want string) op {
-	return op{func(t *testing.T, s store, m Message) string {
-		return outcome(s.Reset(t.Context(), m, Note{By: "op", Why: "fixed"}))
-	}, want}
-}
-
-func outcome(err error) string {
-	switch {
-	case errors.Is(err, ErrNoRecord):
-		return "no record"
-	case errors.Is(err, ErrOver):
-		return "over"
-	case err != nil:
-		return err.Error()
-	}
-	return ""
 }
 
 // failHolding is the failure of a consumer that keeps the order of its whole queue. It shows the cause in the reply
@@ -153,77 +106,21 @@ func failHolding(token string, f Failure, want string) op {
 	}, want}
 }
 
-// inForce is the limit that the next step replies with.
-func inForce(token string, want string) op {
-	return op{func(t *testing.T, s store, m Message) string {
-		a, err := s.Start(t.Context(), attempt(m, token), ModeShared, testLimit)
-		return fmt.Sprint(a.Code, " limit ", a.Limit, " ", err)
-	}, want}
-}
-
 // inOneDay is a fence that the clock reaches a day from now.
 var inOneDay = time.Now().Add(24 * time.Hour).UnixMicro()
 
-func record(want string) op {
-	return op{func(t *testing.T, s store, m Message) string {
-		records, err := s.Get(t.Context(), m.VHost, m.Queue, m.ID)
-		if err != nil || len(records) != 1 {
-			return fmt.Sprint(len(records), " records, ", err)
-		}
-		r := records[0]
-		return fmt.Sprintf("%q %d+%d open %q suspect %v cause %q error %q", r.State, r.Failures, r.Crashes, r.OpenToken,
-			r.Suspect, r.Cause, r.Reason)
-	}, want}
-}
-
 var (
-	again    = Failure{Limit: testLimit, Reason: "boom"}
-	inAnHour = Failure{Limit: testLimit, Reason: "boom", Wait: time.Hour}
-	reject   = Failure{Cause: CauseRejected, Limit: 0, Reason: "poison"}
+	again  = Failure{Limit: testLimit, Reason: "boom"}
+	reject = Failure{Cause: CauseRejected, Limit: 0, Reason: "poison"}
 )
 
-// TestSteps takes the steps of scenarios that spec/v1/steps.json does not have.
+// TestSteps takes the steps of scenarios that spec/v1/steps.json does not have, and that no rule of it implies.
 func TestSteps(t *testing.T) {
 	all := stores(t)
 	for _, tc := range []struct {
 		name string
 		ops  []op
 	}{
-		{"an open shared attempt that is taken over leaves a suspect", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), isolate("b", "RUN 0+0 fence 2"), end("b", false),
-			start("c", ModeShared, "SUSPECT 0+0 fence 2"),
-		}},
-		{"a reservation that another START ended does not begin any more", []op{
-			reserve("a", "RUN 0+0 fence 1"), start("b", ModeShared, "SUSPECT 0+0 fence 1"), begun("a", "GONE 0+0 fence 1"),
-			reserve("a", "RUN 0+0 fence 1"), begun("a", "GONE 0+0 fence 1"), isolate("b", "RUN 0+0 fence 2"),
-			begun("a", "GONE 0+0 fence 2"),
-			isolate("c", "RUN 0+1 fence 3"),
-		}},
-		{"BEGUN of an attempt that is open but shared changes nothing", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), begun("a", "BEGUN 0+0 fence 1"), start("b", ModeShared,
-				"SUSPECT 0+0 fence 1"),
-			isolate("b", "RUN 0+0 fence 2"),
-		}},
-		{"what was handled before BEGUN does not begin", []op{
-			reserve("a", "RUN 0+0 fence 1"), end("z", true), begun("a", "GONE 0+0 fence 1"),
-		}},
-		{"what was reset before BEGUN does not begin", []op{
-			reserve("a", "RUN 0+0 fence 1"), clearLimit(""), begun("a", "GONE 0+0 fence 1"),
-		}},
-		{"a success is forgotten after ten minutes", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"), start("b", ModeShared, "RUN 1+0 fence 1"), end("b", true),
-			later(11 * time.Minute), start("c", ModeShared, "RUN 0+0 fence 2"),
-		}},
-		{"a success repeated late does not end a new use of the id", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), failFirst("b", again, "REQUEUE 1+0 fence 1"),
-			end("a", true),
-			record(`"" 1+0 open "" suspect false cause "failed" error "boom"`),
-		}},
-		{"a tombstone that is met binds for ten minutes more: its dead letter may be held", []op{
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), later(9 * time.Minute), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"),
-			later(9 * time.Minute), start("c", ModeShared, "EXHAUSTED 1+0 fence 0"), later(11 * time.Minute),
-			start("d", ModeShared, "RUN 0+0 fence 1"),
-		}},
 		{"a lower limit does not exhaust what was handled, only what kills after that", []op{
 			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"},
 				"REQUEUE 2+0 fence 0"),
@@ -232,74 +129,9 @@ func TestSteps(t *testing.T) {
 			isolate("f", "RUN 3+0 fence 2"),
 			isolate("g", "EXHAUSTED 3+1 fence 2"),
 		}},
-		{"a first delivery on a live record adds to it", []op{
-			failFirst("a", again, "REQUEUE 1+0 fence 0"), failFirst("b", again, "REQUEUE 2+0 fence 0"), failFirst("c", again,
-				"EXHAUSTED 3+0 fence 0"),
-		}},
-		{"a new use of an id counts no crash of the one before", []op{
-			isolate("a", "RUN 0+0 fence 1"), isolate("b", "RUN 0+1 fence 2"), fail("z", reject, "EXHAUSTED 1+1 fence 2"),
-			failFirst("c", again, "REQUEUE 1+0 fence 2"), isolate("d", "RUN 1+0 fence 3"),
-		}},
-		{"strict: a first delivery on a tombstone or a success is a new use of the id", []op{
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), startFirst("b", "RUN 0+0 fence 1"), startFirst("b", "RUN 0+0 fence 1"),
-			end("b", true), startFirst("c", "RUN 0+0 fence 2"), fail("c", again, "REQUEUE 1+0 fence 2"),
-		}},
-		{"a limit of its own is in force at the next step", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), own(5, ""),
-			inForce("c", "RUN limit 5 <nil>"), fail("c", again, "REQUEUE 3+0 fence 1"), fail("d", again, "REQUEUE 4+0 fence 1"),
-			fail("e", again, "EXHAUSTED 5+0 fence 1"),
-		}},
-		{"the last limit of its own counts, and 0 takes it back", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), own(4, ""), own(7, ""), inForce("b", "RUN limit 7 <nil>"), own(0, ""),
-			inForce("c", "SUSPECT limit 3 <nil>"),
-		}},
-		{"a limit of its own may be lower than the count", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), fail("b", again, "REQUEUE 2+0 fence 0"), own(1, ""), start("c", ModeShared,
-				"EXHAUSTED 2+0 fence 0"),
-		}},
-		{"a limit of its own counts for crashes too", []op{
-			isolate("a", "RUN 0+0 fence 1"), own(4, ""), isolate("b", "RUN 0+1 fence 2"), isolate("c", "RUN 0+2 fence 3"),
-			isolate("d", "RUN 0+3 fence 4"), isolate("e", "EXHAUSTED 0+4 fence 4"),
-		}},
-		{"a limit of its own is of one use of the id", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), own(9, ""), fail("b", reject, "EXHAUSTED 2+0 fence 0"),
-			later(11 * time.Minute), inForce("c", "RUN limit 3 <nil>"),
-		}},
-		{"a limit of its own neither wakes the dead nor what never failed", []op{
-			own(9, "no record"), fail("a", reject, "EXHAUSTED 1+0 fence 0"), own(9, "over"), start("b", ModeShared,
-				"EXHAUSTED 1+0 fence 0"),
-		}},
-		{"what was handled gets no limit of its own", []op{
-			start("a", ModeShared, "RUN 0+0 fence 1"), end("a", true), own(9, "over"),
-		}},
-		{"nothing is reset where nothing is counted", []op{clearLimit("no record"), record("0 records, <nil>")}},
-		{"a failure repeated under a lower limit leaves a tombstone", []op{
-			fail("a", Failure{Limit: 9}, "REQUEUE 1+0 fence 0"), fail("a", Failure{Limit: 1}, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 open "" suspect false cause "failed" error ""`),
-		}},
-		{"the last failure repeated is answered alike and starts nothing anew", []op{
-			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
-			failFirst("a", Failure{Limit: 1, Reason: "boom"}, "EXHAUSTED 1+0 fence 0"),
-			record(`"exhausted" 1+0 open "" suspect false cause "failed" error "boom"`),
-		}},
-		{"a reset lifts a tombstone, a wait and suspicion", []op{
-			fail("a", inAnHour, "REQUEUE 1+0 fence 0"), clearLimit(""), start("b", ModeShared, "RUN 0+0 fence 1"),
-			start("c", ModeShared, "SUSPECT 0+0 fence 1"),
-			clearLimit(""), start("c", ModeShared, "RUN 0+0 fence 2"), fail("c", reject, "EXHAUSTED 1+0 fence 2"),
-			clearLimit(""),
-			start("d", ModeShared, "RUN 0+0 fence 3"),
-		}},
-		{"a tombstone binds: a lost nack is repeated without the handler", []op{
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), start("b", ModeShared, "EXHAUSTED 1+0 fence 0"),
-			isolate("c", "EXHAUSTED 1+0 fence 0"),
-			fail("z", again, "EXHAUSTED 1+0 fence 0"),
-		}},
 		{"a first delivery on a tombstone is a new use of the id", []op{
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirst("b", again, "REQUEUE 1+0 fence 0"),
-			fail("a", reject, "EXHAUSTED 1+0 fence 0"), record(`"" 1+0 open "" suspect false cause "failed" error "boom"`),
-		}},
-		{"a reset takes the limit of its own back", []op{
-			fail("a", again, "REQUEUE 1+0 fence 0"), own(9, ""), clearLimit(""), inForce("b", "RUN limit 3 <nil>"),
+			fail("a", reject, "EXHAUSTED 1+0 fence 0"),
 		}},
 		{"a late step of a message that holds its queue is told why the queue is held", []op{
 			end("a", false), failHolding("b", reject, "HELD 1+0 fence 0, rejected"), fail("c", again, "REQUEUE 2+0 fence 0"),
