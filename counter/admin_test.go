@@ -281,6 +281,9 @@ func TestNotesAreKept(t *testing.T) {
 		if r.Limit != testLimit || r.OwnLimit != 5 || r.InForce(nil) != 5 || r.InForce(o) != 5 || r.Consumer != "test" {
 			t.Errorf("%s: %+v under %+v", s.name, r, o)
 		}
+		if err := s.LimitMessage(t.Context(), m, 0, hostile); err != nil || s.look(t, m).OwnLimit != 0 { // it is taken back
+			t.Errorf("%s: a limit of 0: %v", s.name, err)
+		}
 		needOf(t, s.name, s.Reset(t.Context(), m, hostile))
 		clean := s.look(t, m)
 		if clean.indexed || clean.OwnLimit != 0 || clean.TTL < DefaultTTL-time.Minute || clean.Consumer != "test" {

@@ -3,8 +3,6 @@ package integration
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,82 +10,6 @@ import (
 
 	"github.com/strikesmq/strikes/topology"
 )
-
-// The rules must predict the position to which the broker requeues a message.
-func TestTopologyRequeuePosition(t *testing.T) {
-	t.Parallel()
-	b := newTopo(t)
-	const head, tail, gone = "1 2 3", "2 3 1", "2 3"
-	byVersion := func(v3, v40, v43 string) string {
-		switch {
-		case b.before(4, 0):
-			return v3
-		case b.before(4, 3):
-			return v40
-		}
-		return v43
-	}
-	tests := []struct {
-		name string
-		args amqp.Table
-		want string
-	}{
-		{"classic", amqp.Table{"x-queue-type": "classic"}, head},
-		{"classic, single active consumer", amqp.Table{"x-queue-type": "classic", "x-single-active-consumer": true}, head},
-		{"quorum, no limit", amqp.Table{"x-queue-type": "quorum"}, byVersion(tail, head, head)},
-		{"quorum, limit 50", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 50}, head},
-		{"quorum, limit 50, single active consumer", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": 50,
-			"x-single-active-consumer": true}, head},
-		{"quorum, limit -1", amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": -1}, byVersion(gone, tail, head)},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			b := topo{t, b.conn}
-			q := b.name()
-			b.queue(q, tt.args)
-			b.publish("", q, "1", "2", "3")
-			b.must(func(ch *amqp.Channel) error {
-				queue, err := topoConsume(ch, q)
-				if err != nil {
-					return err
-				}
-				d, err := topoNext(queue)
-				if err != nil {
-					return err
-				}
-				if err := d.Nack(false, true); err != nil {
-					return err
-				}
-				var got []string
-				for len(got) < len(strings.Fields(tt.want)) {
-					d, err := topoNext(queue)
-					if err != nil {
-						return fmt.Errorf("after %q: %w", got, err)
-					}
-					got = append(got, string(d.Body))
-					if err := d.Ack(false); err != nil {
-						return err
-					}
-				}
-				b.publish("", q, "end") // shows that nothing else was left
-				if d, err := topoNext(queue); err != nil || string(d.Body) != "end" {
-					t.Errorf("after %q came %q, %v", got, d.Body, err)
-				}
-				if order := strings.Join(got, " "); order != tt.want {
-					t.Errorf("after a requeue of 1: %s, want %s", order, tt.want)
-				}
-				return nil
-			})
-			refused := slices.ContainsFunc(b.codes(topology.Need{Queue: q, MaxRetries: 3, AllowDrop: true}),
-				func(code string) bool {
-					return code == "error requeue-to-tail" || code == "error requeue-discards"
-				})
-			if refused != (tt.want != head) {
-				t.Errorf("refused: %v, and a requeued message goes to: %s", refused, tt.want)
-			}
-		})
-	}
-}
 
 // topoConsume has one message at a time delivered. A quorum queue with a single
 // active consumer refuses basic.get.
