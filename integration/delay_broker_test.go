@@ -90,9 +90,7 @@ func TestDelayBrokerKilled(t *testing.T) {
 	store := counter.NewMemory(nil)
 	c := consumer.Consumer{Queue: "orders", Counter: store, Observer: f, Handler: f.handle, DelayAbove: time.Minute,
 		MaxRetries: 3, Concurrency: 4, Prefetch: 40}
-	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx, dial) }()
+	stop := runConsumer(t, c, dial)
 	var ids []string
 	held := 0
 	for kill := range *delayBrokerKills {
@@ -119,9 +117,6 @@ func TestDelayBrokerKilled(t *testing.T) {
 		return depthOf(dial, "orders") == 0 && depthOf(dial, "strikes.delay.1h") == 0
 	})
 	stop()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
 	lost, twice, most := 0, 0, 0
 	for _, id := range ids {
 		lost += btoi(f.finished[id] == 0)

@@ -89,15 +89,7 @@ func (v *visits) is(f func() bool) func() bool {
 // consume consumes until the test ends. Each consumer may have an observer of its own.
 func (q *delayQueue) consume(c consumer.Consumer, v *visits, o consumer.Observer) {
 	c.Queue, c.Observer, c.Handler, c.Concurrency = q.name, o, v.handle, 4
-	ctx, cancel := context.WithCancel(q.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx, consumer.Dialer(q.url, amqp.Config{})) }()
-	q.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			q.t.Error(err)
-		}
-	})
+	runConsumer(q.t, c, consumer.Dialer(q.url, amqp.Config{}))
 }
 
 func (q *delayQueue) publishMany(n int) (ids []string) {

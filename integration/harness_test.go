@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/google/uuid"
@@ -60,6 +62,25 @@ func dialBroker(t testing.TB) *amqp.Connection {
 		}
 	})
 	return conn
+}
+
+// runConsumer runs a consumer until the function that it returns is called, or the test ends. It may end with some
+// errors.
+func runConsumer(t testing.TB, c consumer.Consumer, dial func(context.Context) (*amqp.Connection, error),
+	may ...error) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx, dial) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		err := <-ended
+		if err != nil && !slices.ContainsFunc(may, func(one error) bool { return errors.Is(err, one) }) {
+			t.Errorf("Run: %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	return stop
 }
 
 func brokerVersion(t testing.TB) (major, minor int) {

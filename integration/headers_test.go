@@ -130,15 +130,7 @@ func (q *headerQueue) consume(retries int, handle func(d amqp.Delivery, number i
 			return handle(d, a.Number)
 		},
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(q.t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx, dialer(q.t)) }()
-	q.t.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil && !errors.Is(err, consumer.ErrUncleanStop) {
-			q.t.Errorf("the consumer: %v", err)
-		}
-	})
+	runConsumer(q.t, c, dialer(q.t), consumer.ErrUncleanStop)
 }
 
 // of returns the attempts at a message.

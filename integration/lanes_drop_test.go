@@ -25,14 +25,9 @@ func TestTwoDropOne(t *testing.T) {
 		Queue: queue, Ordered: true, HoldLanes: true, Counter: counts, Lane: laneOf, MaxRetries: -1,
 		Handler: func(context.Context, amqp.Delivery) error { return errors.New("no stock") },
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx, dialer(t)) }()
+	stop := runConsumer(t, c, dialer(t), consumer.ErrUncleanStop)
 	proctest.Eventually(t, time.Minute, "three dead letters", func() bool { return depthOf(dialer(t), queue+".dlq") == 3 })
-	cancel()
-	if err := <-ended; err != nil && !errors.Is(err, consumer.ErrUncleanStop) {
-		t.Fatal(err)
-	}
+	stop()
 	admin := counts.Admin()
 	state, err := admin.Lane(t.Context(), "/", queue, "lane")
 	need(t, err)

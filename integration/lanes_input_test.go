@@ -79,17 +79,7 @@ func (l *laneQueue) consume(t *testing.T, during func(id string)) (stop func()) 
 			return nil
 		},
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx, dialer(t)) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-ended; err != nil && !errors.Is(err, consumer.ErrUncleanStop) {
-			t.Errorf("the consumer: %v", err)
-		}
-	})
-	t.Cleanup(stop)
-	return stop
+	return runConsumer(t, c, dialer(t), consumer.ErrUncleanStop)
 }
 
 // Write appends to the consumer's log.

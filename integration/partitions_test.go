@@ -69,17 +69,7 @@ func (s *shared) consume(change func(*consumer.Consumer)) (stop func()) {
 		},
 	}
 	change(&c)
-	ctx, cancel := context.WithCancel(s.t.Context())
-	done := make(chan error, 1)
-	go func() { done <- c.Run(ctx, dialer(s.t)) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		if err := <-done; err != nil {
-			s.t.Errorf("Run: %v", err)
-		}
-	})
-	s.t.Cleanup(stop)
-	return stop
+	return runConsumer(s.t, c, dialer(s.t))
 }
 
 // publish publishes messages "key body" with the text as their id.

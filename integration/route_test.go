@@ -73,9 +73,7 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 					}
 				}),
 			}
-			ctx, stop := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() { done <- consume.Run(ctx, dialer(t)) }()
+			stop := runConsumer(t, consume, dialer(t))
 			proctest.Eventually(t, time.Minute, "a consumer", func() bool { return consumers(t, queue) == 1 })
 			need(t, onChannel(dialer(t), func(ch *amqp.Channel) error { return tc.wreck(ch, queue) }))
 			time.Sleep(11 * time.Second) // for so long a route that was checked is believed
@@ -87,9 +85,6 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 			tc.fix(t, queue)
 			proctest.Eventually(t, time.Minute, "20 dead letters", func() bool { return queueDepth(t, queue+".dlq") == 20 })
 			stop()
-			if err := <-done; err != nil {
-				t.Errorf("Run: %v", err)
-			}
 		})
 	}
 }
