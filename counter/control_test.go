@@ -197,39 +197,6 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// TestSkipOfARunningAttempt: if it fails it is counted, and the message is dead-lettered; if it succeeds, the skip is
-// forgotten.
-func TestSkipOfARunningAttempt(t *testing.T) {
-	hostile := Note{By: "skip 1 2 3\n", Why: "why\nremoved 1 0 0\n"}
-	for _, s := range stores(t) {
-		ctx, fails, succeeds, stops := t.Context(), message("fails"), message("succeeds"), message("stops")
-		for _, m := range []Message{fails, succeeds, stops} {
-			need(t, errOf(s.Start(ctx, attempt(m, "a"), ModeShared, testLimit)))
-			needOf(t, s.name, s.Skip(ctx, m, hostile))
-		}
-		for range 2 {
-			reply, err := s.Fail(ctx, attempt(fails, "a"), again)
-			if err != nil || reply.Code != ReplyExhausted || reply.Failures != 1 || reply.Cause != CauseSkipped ||
-				reply.Reason != "why\nremoved 1 0 0" {
-				t.Errorf("%s: fails: %+v, %v", s.name, reply, err)
-			}
-		}
-		if got := s.look(t, fails); got.Skipped.By != hostile.By || got.Removed != (time.Time{}) ||
-			got.tombstones.Count != 1 {
-			t.Errorf("%s: fails: %+v, %+v", s.name, got.Record, got.tombstones)
-		}
-		need(t, errors.Join(s.End(ctx, attempt(succeeds, "a"), true), s.End(ctx, attempt(stops, "a"), false)))
-		reply, err := s.Start(ctx, attempt(succeeds, "b"), ModeShared, testLimit) // the ack was lost
-		if err != nil || reply.Code != ReplyRun || s.look(t, succeeds).Skipped != (Note{}) {
-			t.Errorf("%s: succeeds: %+v, %v", s.name, reply, err)
-		}
-		if reply, err := s.Start(ctx, attempt(stops, "b"), ModeShared, testLimit); err != nil ||
-			reply.Code != ReplyExhausted || reply.Failures != 0 {
-			t.Errorf("%s: stops: %+v, %v", s.name, reply, err)
-		}
-	}
-}
-
 func TestAuditLog(t *testing.T) {
 	for _, s := range stores(t) {
 		ctx := t.Context()

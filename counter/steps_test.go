@@ -1,7 +1,6 @@
 package counter
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -179,38 +178,5 @@ func TestMessagesAreCountedApart(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-func TestArgumentsAreRefused(t *testing.T) {
-	ok := Attempt{Message: Message{VHost: "/", Queue: "orders", ID: "1"}, Token: "a"}
-	for name, change := range map[string]func(*Attempt){
-		"no queue":         func(a *Attempt) { a.Queue = "" },
-		"no id":            func(a *Attempt) { a.ID = "" },
-		"no token":         func(a *Attempt) { a.Token = "" },
-		"token with a ;":   func(a *Attempt) { a.Token = "a;b=f" },
-		"token of 65":      func(a *Attempt) { a.Token = string(make([]byte, 65)) },
-		"token with a NUL": func(a *Attempt) { a.Token = "a\x00" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := ok
-			change(&a)
-			for _, s := range stores(t) {
-				if _, err := s.Fail(t.Context(), a, again); err == nil {
-					t.Errorf("%s: accepted", s.name)
-				}
-			}
-		})
-	}
-	for _, s := range stores(t) {
-		if _, err := s.Start(t.Context(), ok, ModeShared, 0); err == nil {
-			t.Errorf("%s: a limit of 0 was accepted by Start", s.name)
-		}
-		for _, cause := range []Cause{CauseCrashed, CauseNoID, "two words"} {
-			var refused *FieldError
-			if _, err := s.Fail(t.Context(), ok, Failure{Cause: cause}); !errors.As(err, &refused) || refused.Field != "Cause" {
-				t.Errorf("%s: the cause %q was not refused: %v", s.name, cause, err)
-			}
-		}
 	}
 }
