@@ -220,52 +220,6 @@ func TestReplayChoice(t *testing.T) {
 	})
 }
 
-// TestReplayElsewhere sends dead letters to an exchange that they never saw, with the key that they had.
-func TestReplayElsewhere(t *testing.T) {
-	t.Parallel()
-	eachType(t, func(t *testing.T, queue string) {
-		q := withDeadLetters(t, queue, 3)
-		other := uniqueName(t, "other")
-		deleteLater(t, other)
-		err := onChannel(dialer(t), func(ch *amqp.Channel) error {
-			_, declared := ch.QueueDeclare(other, true, false, false, false, nil)
-			return errors.Join(declared, ch.ExchangeDeclare(other, amqp.ExchangeDirect, true, false, false, false, nil),
-				ch.QueueBind(other, queue, other, false, nil))
-		})
-		need(t, err)
-		r, err := q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Exchange: other}})
-		if err != nil || r.Done != 3 {
-			t.Fatalf("%+v, %v", r, err)
-		}
-		if got := ids(getAll(t, other)); !slices.Equal(got, numbered("m", 3)) {
-			t.Errorf("%v", got)
-		}
-	})
-}
-
-// TestReplayInACircle sends dead letters to the dead-letter queue itself, which is refused, and to its exchange, where
-// they keep their origin.
-func TestReplayInACircle(t *testing.T) {
-	t.Parallel()
-	eachType(t, func(t *testing.T, queue string) {
-		q := withDeadLetters(t, queue, 3)
-		if r, err := q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Key: q.Name}}); !errors.Is(err,
-			deadletter.ErrTarget) || r.Done != 0 {
-			t.Errorf("to itself: %+v, %v", r, err)
-		}
-		if r, err := q.Replay(t.Context(), deadletter.Replay{Target: &deadletter.Target{Exchange: queue +
-			".dlx"}}); err != nil || r.Done != 3 {
-			t.Fatalf("to its exchange: %+v, %v", r, err)
-		}
-		if r, err := q.Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != 3 || r.Left != 0 {
-			t.Errorf("back: %+v, %v", r, err)
-		}
-		if got := ids(getAll(t, queue)); !slices.Equal(got, numbered("m", 3)) {
-			t.Errorf("%v", got)
-		}
-	})
-}
-
 // TestReplayLeavesWhatCannotGo has a dead letter that does not say where it died, one whose queue is gone, and one that
 // can go.
 func TestReplayLeavesWhatCannotGo(t *testing.T) {

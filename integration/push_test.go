@@ -1,10 +1,7 @@
 package integration
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -234,44 +231,4 @@ func TestPushOutage(t *testing.T) {
 			}
 		}
 	})
-}
-
-// TestPushBigBody: 16 MiB arrive as they were published, also after a failure.
-func TestPushBigBody(t *testing.T) {
-	t.Parallel()
-	strikes, queue, prefix := servertest.Program(t, "cmd/strikes"), declared(t, topology.Quorum), uniqueName(t, "strikes")
-	body := bytes.Repeat([]byte("0123456789abcde\n"), 1<<20)
-	publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: "big", Body: body,
-		ContentType: "text/plain"}})
-	e := endpoint{Busy: []string{"big"}}.supervise(t)
-	p := push(t, strikes, queue, prefix, e.URL)
-	proctest.Eventually(t, time.Minute, "it is handled", func() bool { return e.handled(t)["big"] })
-	p.stop(t)
-	want := fmt.Sprintf("%x", sha256.Sum256(body))
-	for _, post := range e.ledger(t) {
-		if post.sum != want || post.attempt != "1" {
-			t.Errorf("%+v, want the sum %s", post, want)
-		}
-	}
-}
-
-// TestPushHealth: /ready says that messages are consumed, also while the endpoint is out of reach.
-func TestPushHealth(t *testing.T) {
-	t.Parallel()
-	strikes, queue, prefix := servertest.Program(t, "cmd/strikes"), declared(t, topology.Classic), uniqueName(t, "strikes")
-	p := push(t, strikes, queue, prefix, "http://127.0.0.1:1/", "--health-addr", "127.0.0.1:0")
-	proctest.Eventually(t, time.Minute, "it is ready", func() bool {
-		_, rest, _ := strings.Cut(p.stderr.String(), "/live and /ready at ")
-		at, _, found := strings.Cut(rest, "\n")
-		if !found {
-			return false
-		}
-		response, err := http.Get(at + "/ready")
-		if err != nil {
-			return false
-		}
-		_ = response.Body.Close()
-		return response.StatusCode == http.StatusOK
-	})
-	p.stop(t)
 }

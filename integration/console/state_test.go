@@ -1,7 +1,6 @@
 package console
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -41,29 +40,5 @@ func TestBackAndReload(t *testing.T) {
 			got != "pay" {
 			t.Errorf("script %v: after a reload the filter at %s is %q", script, b.url(), got)
 		}
-	}
-}
-
-// TestWorksWithoutScript sets a limit in a browser that runs no script.
-func TestWorksWithoutScript(t *testing.T) {
-	t.Parallel()
-	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "orders"})
-	s := p.serve(nil)
-	b := newTab(t)
-	b.withoutScript()
-	b.visit(s.at("queue", "queue", "orders"))
-	b.sees("As of") // without script the page loads again until then
-	b.follow("a[href*='verb=limit']")
-	b.fill("#number", "6")
-	b.fill("#why", "a slow night")
-	if status := b.follow("main form button"); status != http.StatusOK {
-		t.Errorf("status %d", status)
-	}
-	b.sees("6 retries (7 attempts)")
-	b.sees("a slow night")
-	override, err := p.counter.Admin().Limit(t.Context(), p.vhost, "orders")
-	if err != nil || override == nil || *override.MaxRetries != 6 || override.Why != "a slow night" {
-		t.Errorf("the override is %+v, %v", override, err)
 	}
 }

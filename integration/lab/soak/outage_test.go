@@ -2,7 +2,6 @@ package soak
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
@@ -169,21 +168,5 @@ func TestOutageRules(t *testing.T) {
 				t.Errorf("figures: %+v", o)
 			}
 		})
-	}
-}
-
-func TestOutagePlan(t *testing.T) {
-	cfg, err := parseFlags([]string{"-outage", "10m", "-seed", "5"})
-	need(t, err)
-	jobs, poison := plan(cfg, rand.New(rand.NewPCG(cfg.seed, 1))), 0
-	for i, j := range jobs {
-		if j.Do == ledger.Poison {
-			poison++
-		} else if from := len(jobs) / 4; i >= from && i < from+poisonInARow {
-			t.Errorf("message %d, in the row at the head, is to %s", i+1, j.Do)
-		}
-	}
-	if cfg.outage != 10*time.Minute || cfg.faults != 1 || len(jobs) != 6000 || poison < 250 || poison > 400 {
-		t.Errorf("%d messages, %d of them poison; %+v", len(jobs), poison, cfg)
 	}
 }
