@@ -289,7 +289,11 @@ func TestNotesAreKept(t *testing.T) {
 		if clean.indexed || clean.OwnLimit != 0 || clean.TTL < DefaultTTL-time.Minute || clean.Consumer != "test" {
 			t.Errorf("%s: after the reset: %+v", s.name, clean)
 		}
-		for what, got := range map[string]Note{"limit": o.Note, "reset": clean.Reset} {
+		skipped := message("2")
+		mustFail(t, s, skipped, "a")
+		needOf(t, s.name, s.Skip(t.Context(), skipped, hostile))
+		for what, got := range map[string]Note{"limit": o.Note, "reset": clean.Reset,
+			"skip": s.look(t, skipped).Skipped} {
 			if got.By != hostile.By || got.Why != hostile.Why[:MaxReason] || time.Since(got.At).Abs() > time.Minute {
 				t.Errorf("%s: %s: %+v", s.name, what, got)
 			}

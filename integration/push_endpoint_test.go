@@ -2,7 +2,6 @@ package integration
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -45,13 +44,12 @@ func (e endpoint) run(ctx context.Context) error {
 	var busy sync.Map
 	server := &http.Server{ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(r.Body)
-			if err != nil {
+			if _, err := io.Copy(io.Discard, r.Body); err != nil {
 				return // the client has gone
 			}
 			id := r.Header.Get("Strikes-Message-Id")
 			note := func(what any) {
-				fmt.Fprintf(ledger, "%v %s %s %x\n", what, id, r.Header.Get("Strikes-Attempt"), sha256.Sum256(body))
+				fmt.Fprintf(ledger, "%v %s %s\n", what, id, r.Header.Get("Strikes-Attempt"))
 			}
 			note("begin")
 			time.Sleep(e.Takes)
@@ -152,7 +150,7 @@ func (s *supervised) kill() {
 }
 
 // posted is one line of the endpoint's ledger.
-type posted struct{ what, id, attempt, sum string }
+type posted struct{ what, id, attempt string }
 
 func (s *supervised) ledger(t *testing.T) (all []posted) {
 	t.Helper()
@@ -161,8 +159,8 @@ func (s *supervised) ledger(t *testing.T) (all []posted) {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
-		if f := strings.Fields(line); len(f) == 4 {
-			all = append(all, posted{f[0], f[1], f[2], f[3]})
+		if f := strings.Fields(line); len(f) == 3 {
+			all = append(all, posted{f[0], f[1], f[2]})
 		}
 	}
 	return all
