@@ -16,16 +16,6 @@ import (
 	"github.com/strikesmq/strikes/internal/poll"
 )
 
-// Temp gives everything that the test starts a temporary directory of its own. When the test ends, no file in it and no
-// process that uses it may be left.
-func Temp(t *testing.T) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	t.Setenv("TMPDIR", dir)
-	t.Cleanup(func() { NothingLeft(t, dir) })
-	return dir
-}
-
 // NothingLeft fails the test if files in dir, or processes that use it, do not disappear.
 func NothingLeft(t *testing.T, dir string) {
 	t.Helper()

@@ -34,7 +34,8 @@ func TestKilledParent(t *testing.T) {
 	_, noRabbit := servers.FindRabbitMQ()
 	_, noStore := servers.FindRedis()
 	Need(t, errors.Join(noRabbit, noStore))
-	dir := proctest.Temp(t)
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
 	parent := exec.Command(os.Args[0])
 	parent.Env = append(os.Environ(), orphan+"=1")
 	parent.Stderr = os.Stderr
