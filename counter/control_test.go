@@ -233,8 +233,8 @@ func TestAuditLog(t *testing.T) {
 		}
 		for what, err := range map[string]error{
 			"no verb": s.Audit(ctx, "/", "orders", AuditEntry{}),
-			"limit 0": errorOf(s.AuditLog(ctx, "/", "orders", "", 0)),
-			"no id":   errorOf(s.AuditLog(ctx, "/", "orders", "x; y", 1)),
+			"limit 0": errOf(s.AuditLog(ctx, "/", "orders", "", 0)),
+			"no id":   errOf(s.AuditLog(ctx, "/", "orders", "x; y", 1)),
 		} {
 			var refused *FieldError
 			if !errors.As(err, &refused) {
@@ -243,8 +243,6 @@ func TestAuditLog(t *testing.T) {
 		}
 	}
 }
-
-func errorOf(_ []AuditEntry, err error) error { return err }
 
 func TestAuditLogIsCapped(t *testing.T) {
 	for _, s := range stores(t) {

@@ -125,18 +125,6 @@ func dialerOf(t *testing.T, read string) func(context.Context) (*amqp.Connection
 	return func(context.Context) (*amqp.Connection, error) { return amqp.Dial(u.String()) }
 }
 
-// TestDeadLetterQueueThatIsNotThere looks for one that does not exist.
-func TestDeadLetterQueueThatIsNotThere(t *testing.T) {
-	t.Parallel()
-	q := deadLetterQueue(t, uniqueName(t, "none"))
-	if _, err := q.Replay(t.Context(), deadletter.Replay{}); !errors.Is(err, deadletter.ErrQueueNotFound) {
-		t.Errorf("replay: %v", err)
-	}
-	if _, err := q.Depth(t.Context()); !errors.Is(err, deadletter.ErrQueueNotFound) {
-		t.Errorf("depth: %v", err)
-	}
-}
-
 // TestUnsafeQueueIsNotTouched has a queue that may not be looked at.
 func TestUnsafeQueueIsNotTouched(t *testing.T) {
 	t.Parallel()

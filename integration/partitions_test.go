@@ -143,9 +143,7 @@ func TestPartitionedQueueIsOneQueue(t *testing.T) {
 		t.Errorf("%d attempts after a limit of none for the queue, want 8: %q", n, s.seen())
 	}
 
-	if err := admin.Pause(t.Context(), "/", s.queue, counter.Note{Why: "test"}); err != nil {
-		t.Fatal(err)
-	}
+	need(t, admin.Pause(t.Context(), "/", s.queue, counter.Note{Why: "test"}))
 	s.eventually("no consumer on any partition", func() bool {
 		for i := range s.n {
 			if consumers(t, broker.Partition(s.queue, i)) > 0 {
@@ -159,9 +157,7 @@ func TestPartitionedQueueIsOneQueue(t *testing.T) {
 	if n := len(s.seen()); n != 8 {
 		t.Error("an attempt began during a pause")
 	}
-	if err := admin.Resume(t.Context(), "/", s.queue, counter.Note{}); err != nil {
-		t.Fatal(err)
-	}
+	need(t, admin.Resume(t.Context(), "/", s.queue, counter.Note{}))
 	s.eventually("the message of the pause", func() bool { return len(s.seen()) == 9 })
 	if all, err := admin.Consumers(t.Context(), "/", s.queue); err != nil || len(all) != 1 {
 		t.Errorf("processes known to operators: %v, %v, want one", all, err)
@@ -191,9 +187,7 @@ func (s *shared) replay(ids ...string) {
 	if slices.Sort(found); !slices.Equal(found, ids) {
 		s.t.Errorf("dead letters %q, want %q", found, ids)
 	}
-	if _, err := q.Replay(s.t.Context(), deadletter.Replay{}); err != nil {
-		s.t.Fatal(err)
-	}
+	need(s.t, errOf(q.Replay(s.t.Context(), deadletter.Replay{})))
 	s.eventually("the replayed messages, with their routing keys", func() bool {
 		seen := s.seen()
 		slices.Sort(seen)

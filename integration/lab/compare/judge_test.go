@@ -157,14 +157,3 @@ func TestInversions(t *testing.T) {
 		})
 	}
 }
-
-func TestTimeToDrainIsWithoutTheBrokersRestart(t *testing.T) {
-	servertest.Long(t)
-	events := happen(map[string]string{"a": ledger.Poison}, [2]string{"began", "a"}, [2]string{"fail", "a"},
-		[2]string{string(ledger.Fault), ""}, [2]string{string(ledger.FaultOver), ""}, // a millisecond of the broker's
-		[2]string{"began", "a"}, [2]string{"fail", "a"}, [2]string{string(ledger.Drained), ""})
-	events[3].Fault, events[4].Fault = ledger.BrokerKill, ledger.BrokerKill
-	if got := judge(events, 4); !got.drained || got.took != 4*time.Millisecond {
-		t.Errorf("drained %v after %v, want after 4 ms", got.drained, got.took)
-	}
-}

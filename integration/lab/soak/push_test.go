@@ -6,10 +6,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/ledger"
-	"github.com/strikesmq/strikes/integration/internal/work"
 )
 
 // TestSessionsOfAPusher: a session that ended before the process was told to stop was lost, and one that another
@@ -54,26 +52,5 @@ func TestSessionsOfAPusher(t *testing.T) {
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
-	}
-}
-
-func TestAnswer(t *testing.T) {
-	for _, tc := range []struct {
-		do      string
-		err     error
-		outcome string
-		status  int
-	}{
-		{ledger.Succeed, nil, ledger.OK, 204}, {ledger.Reject, work.ErrJob, ledger.Rejected, 422},
-		{ledger.Panic, work.ErrJob, ledger.Panicked, 500},
-		{ledger.Poison, work.ErrJob, ledger.Failed, 500},
-	} {
-		if outcome, status := answer(work.Job{Do: tc.do}, tc.err); outcome != tc.outcome || status != tc.status {
-			t.Errorf("%s: %s, %d", tc.do, outcome, status)
-		}
-	}
-	if hungUp(1900*time.Millisecond, 2*time.Second) != ledger.TimedOut || hungUp(10*time.Millisecond,
-		2*time.Second) != ledger.Cancelled {
-		t.Error("a request that was ended at its deadline, or before")
 	}
 }
