@@ -29,6 +29,9 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 	if r.FormValue("queue") == "" {
 		return c.examinationPage(r)
 	}
+	if err := checkQueue(r); err != nil {
+		return page{}, err
+	}
 	v := doctorView{Retries: inspect.UsualRetries}
 	if text := r.FormValue("retries"); text != "" {
 		n, err := strconv.Atoi(text)

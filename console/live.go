@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/strikesmq/strikes/internal/broker"
 )
 
 const (
@@ -35,7 +33,7 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 		"queues": c.queuesPage, "queue": c.queuePage, "dead": c.deadPage, "lanes": c.lanesPage, "replay": c.replayPage,
 		"doctor": c.examinationPage,
 	}[name]
-	if screen == nil || name != "queues" && name != "doctor" && broker.CheckName(queueOf(r)) != nil {
+	if screen == nil || name != "queues" && name != "doctor" && checkQueue(r) != nil {
 		http.Error(w, "there is no such live page", http.StatusNotFound)
 		return
 	}

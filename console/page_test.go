@@ -323,6 +323,18 @@ func TestUnknownQueuesAreNotKept(t *testing.T) {
 	}
 }
 
+// TestWrongQueues: RabbitMQ would remove a line break, and examine another queue.
+func TestWrongQueues(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	for _, page := range []string{"queue", "doctor", "dead", "change"} {
+		for _, name := range []string{"or\nders", "\xff", strings.Repeat("x", 256)} {
+			if w := f.get("/" + link(page, "queue", name, "verb", "pause")); w.Code != http.StatusUnprocessableEntity {
+				t.Errorf("%s of %.20q: %d", page, name, w.Code)
+			}
+		}
+	}
+}
+
 func TestAuditFile(t *testing.T) {
 	f := newFixture(t, Options{})
 	for _, verb := range []string{"pause", "resume"} {

@@ -24,8 +24,16 @@ type queueView struct {
 	Lanes   laneList   // the first blocked ones
 }
 
-// queueOf returns the queue that a request names. The routes have checked it.
+// queueOf returns the queue that a request names. The routes of a queue have checked it.
 func queueOf(r *http.Request) string { return r.URL.Query().Get("queue") }
+
+// checkQueue refuses a name that no queue has.
+func checkQueue(r *http.Request) error {
+	if err := broker.CheckName(queueOf(r)); err != nil {
+		return formError("the queue in the address: " + err.Error())
+	}
+	return nil
+}
 
 // queueStatus is the cached status of a queue, and its collector.
 type queueStatus struct {

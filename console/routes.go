@@ -46,8 +46,8 @@ func (c *Console) routes() *http.ServeMux {
 		"POST /stop":        c.act(c.stopJob),
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if err := broker.CheckName(queueOf(r)); err != nil {
-				c.fail(w, r, formError("the queue in the address: "+err.Error()))
+			if err := checkQueue(r); err != nil {
+				c.fail(w, r, err)
 				return
 			}
 			serve(w, r)
