@@ -110,9 +110,9 @@ func (c *Console) queuePage(r *http.Request) (page, error) {
 	a := ask(r, c.statusOf(name).cached, liveEvery-200*time.Millisecond)
 	a.Value.Curves = curves(c.history.of(name), time.Now())
 	if a.Known && a.Value.Dead.Still > 0 {
-		// else the visitor left
 		var err error
-		if a.Value.Groups, a.Value.Counted, err = c.groups(r, name, filter{}); err != nil && r.Context().Err() == nil {
+		a.Value.Groups, a.Value.Counted, err = c.groups(r, name, filter{})
+		if left := errors.Is(r.Context().Err(), context.Canceled); err != nil && !left {
 			c.opts.Logger.Warn("console: reasons not known", "queue", name, "err", err)
 		}
 	}
