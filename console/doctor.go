@@ -177,9 +177,6 @@ func (c *Console) examined() examination {
 	c.survey.begin(examineEvery)
 	a := c.survey.have()
 	v := a.Value
-	if a.Err != nil {
-		v.Err = a.Err.Error()
-	}
 	v.At, v.Now, v.Running = a.At, time.Now(), c.survey.busy()
 	v.Seen, v.To = int(c.seen.Load()), int(c.toSee.Load())
 	return v
@@ -192,7 +189,7 @@ func (c *Console) examineAll(ctx context.Context) (out examination, _ error) {
 	out.errors = map[string][]inspect.Finding{}
 	var unseen []string // queues
 	var broker error
-	store, err := c.examine(ctx, "", inspect.UsualRetries, func(r doctor.Report, of int) {
+	show := func(r doctor.Report, of int) {
 		for _, f := range r.Findings {
 			if f.Severe() && r.Subject == "queue" {
 				out.errors[r.Name] = append(out.errors[r.Name], f)
@@ -212,7 +209,9 @@ func (c *Console) examineAll(ctx context.Context) (out examination, _ error) {
 		if r.Subject == "queue" {
 			c.seen.Add(1)
 		}
-	})
+	}
+	store, err := guardedAsk(c, func() (doctor.Report, error) { return c.examine(ctx, "", inspect.UsualRetries, show) })
+	slices.Sort(unseen)
 	switch {
 	case err != nil:
 		out.Err = shown(err.Error())
