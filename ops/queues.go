@@ -173,8 +173,8 @@ func (c *Collector) list(ctx context.Context, conn *amqp.Connection) (sight, err
 		c.judgePartitions(known)
 		c.lists.routesRead = time.Now()
 	}
-	s := sight{listed: map[string]broker.Listed{}, loads: map[string]broker.Load{}, routes: c.lists.routes, found: c.lists.found,
-		alarms: inspect.OfAlarms(alarms)}
+	s := sight{listed: map[string]broker.Listed{}, loads: map[string]broker.Load{}, routes: c.lists.routes,
+		found: c.lists.found, alarms: inspect.OfAlarms(alarms)}
 	for _, l := range all {
 		s.listed[l.Name], s.loads[l.Name] = l, l.Load
 	}
