@@ -115,7 +115,7 @@ func planLimit(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 
 // joined begins with the new reason, because a long text loses its end.
 func joined(why, old string) string {
-	if old == "" || why == "" || strings.HasPrefix(old, why) {
+	if old == "" || why == "" || strings.HasPrefix(old+"; ", why+"; ") {
 		return cmp.Or(old, why)
 	}
 	return why + "; " + old
