@@ -30,7 +30,7 @@ type config struct {
 	concurrency, prefetch int
 	processes             int
 	backlog               int // messages in the queue at which publishing waits; 0: publish all, then consume
-	ordered               bool
+	ordered, requeue      bool
 	lanes                 int
 	outage                time.Duration
 	broker                rig.Options
@@ -73,6 +73,7 @@ func parseFlags(args []string) (config, error) {
 	f.IntVar(&c.prefetch, "prefetch", 0, "deliveries given to each; 0: the consumer's default")
 	f.BoolVar(&c.ordered, "ordered", false, "ordered consumers of a single-active-consumer queue, which is filled "+
 		"beforehand: check the order")
+	f.BoolVar(&c.requeue, "requeue", false, "with -ordered: return a message that failed to the queue, before its retry")
 	f.IntVar(&c.lanes, "lanes", 1, "with -ordered: keep the order in so many lanes, with -concurrency handlers in "+
 		"parallel; 1: one handler")
 	f.DurationVar(&c.outage, "outage", 0, "a service that all handlers call is away once, for so long; consumers have a "+
@@ -148,7 +149,7 @@ func (c config) validateTogether() error {
 	set := map[string]bool{
 		"-ordered": c.ordered, "queues that are not -ordered": !c.ordered, "-lanes above 1": c.lanes > 1,
 		"-cluster": c.broker.Cluster, "-type classic": c.kind != string(topology.Quorum),
-		"-outage": c.outage != 0, "-store-faults": c.storeFaults != "", "-abandoned": c.abandoned > 0,
+		"-requeue": c.requeue, "-outage": c.outage != 0, "-store-faults": c.storeFaults != "", "-abandoned": c.abandoned > 0,
 		"-store postgres or mysql":  c.store != inRedis,
 		"-languages other than go":  slices.ContainsFunc(c.languages, func(name string) bool { return name != inGo }),
 		"-languages http":           speaks(inHTTP),
@@ -160,6 +161,7 @@ func (c config) validateTogether() error {
 		"-outage + -languages other than go", "-ordered + -languages other than go",
 		"-store postgres or mysql + -store-faults", "-store postgres or mysql + -languages python or node",
 		"-languages http + -abandoned", "-languages http + -store-faults", "-lanes above 1 + queues that are not -ordered",
+		"-requeue + queues that are not -ordered", "-requeue + -lanes above 1",
 	} {
 		if one, other, _ := strings.Cut(pair, " + "); set[one] && set[other] {
 			return fmt.Errorf("%s is not for %s", one, other)

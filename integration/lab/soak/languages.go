@@ -88,6 +88,7 @@ func (k *soak) spec() workerSpec {
 		Queue: queue, History: k.history, Concurrency: cfg.concurrency, Prefetch: cfg.prefetch, MaxRetries: maxRetries,
 		HandlerTimeout: cfg.handlerTimeout, ConsumerTimeout: consumerTimeout, Heartbeat: faults.Heartbeat,
 		FirstBackoff: firstBackoff, MostBackoff: mostBackoff, Ordered: cfg.ordered, Lanes: cfg.lanes,
+		Requeue: cfg.requeue,
 	}
 	if cfg.outage > 0 { // all else as by default
 		spec.Breaker, spec.Calls = outageBreaker, k.dependency.URL

@@ -29,7 +29,7 @@ type workerSpec struct {
 	ConsumerTimeout           time.Duration
 	Heartbeat                 time.Duration
 	FirstBackoff, MostBackoff time.Duration
-	Ordered                   bool
+	Ordered, Requeue          bool
 	Lanes                     int
 	Breaker                   int
 	Calls                     string // URL of the dependency; empty: the handlers call none
@@ -75,6 +75,9 @@ func (w *member) consumer(counts *counter.Counter) *consumer.Consumer {
 	}
 	if c.Ordered = w.Ordered; w.Lanes > 1 {
 		c.Lane = lane
+	}
+	if w.Requeue {
+		c.Retry = consumer.RetryRequeue
 	}
 	return c
 }
