@@ -94,7 +94,7 @@ var catalogue = map[string]text{
 		Error, "the delay queues cannot be used: {seen}",
 		"a consumer with a positive DelayAbove does not start; others hold messages with long delays unacked",
 		"stop the consumers with long delays; wait until the queue is empty, because RabbitMQ drops the messages of a " +
-			"deleted queue; delete the queue or exchange that differs; declare the lane again " +
+			"deleted queue; delete the queue or exchange that differs; declare them again " +
 			"(strikes declare --delay-queues QUEUE)",
 	},
 	"delay-queue-unread": {
@@ -187,7 +187,7 @@ var catalogue = map[string]text{
 	CodeLimitLow: {
 		Error, "{limit}, and allows {allowed}",
 		"the broker dead-letters or drops a message before its retries are used up: " +
-			"a message that kills its process returns {margin} times more often than it is retried",
+			"a message that kills its process returns up to {margin} times beyond its retries",
 		"{raise}",
 	},
 	CodeLimitTight: {
