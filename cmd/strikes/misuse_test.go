@@ -56,6 +56,10 @@ func TestMisuse(t *testing.T) {
 			`with REDIS_URL, STRIKES_STORE_URL or --store-url`},
 		{"REDIS_URL=amqps://h", "counter list q", `the environment variable REDIS_URL must be the URL of a store, got that ` +
 			`of a broker: give it with AMQP_URL, STRIKES_AMQP_URL or --amqp-url`},
+		{"", "counter list --store-url memcached://h q", `--store-url: scheme must be postgres://, mysql://, redis://, ` +
+			`rediss://, unix://, redis+sentinel:// or redis+cluster://, got another`},
+		{"", "console --allow drop", "--allow drop lets visitors drop messages, and each drop writes a file first: give its " +
+			"directory with --drop-dir, or leave drop out"},
 		{"", "status --management-url http:// q",
 			`--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
 	}

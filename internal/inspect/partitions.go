@@ -46,13 +46,22 @@ func InspectPartitions(ctx context.Context, conn *amqp.Connection, need Need, n 
 	if err := broker.UnlessRefused(err); err != nil {
 		return nil, err
 	}
+	if isMissing(of[n-1]) { // perhaps there never were so many
+		have, err := broker.PartitionsOf(ctx, conn, need.Queue)
+		if err := broker.UnlessRefused(err); err != nil {
+			return nil, err
+		}
+		if have > 0 && have < n {
+			return []Finding{Say("partition-count", Vars{"n": n, "have": have})}, nil
+		}
+	}
 	found := Merged(need.Queue, of)
-	if plain == broker.Yes && len(found) == 1 && found[0].Code == "partition-missing" {
+	if plain == broker.Yes && isMissing(found) {
 		return []Finding{Say("not-partitioned", Vars{"queue": quoted(need.Queue)})}, nil
 	}
 	var exist []string
 	for i, partition := range broker.Partitions(need.Queue, n) {
-		if len(of[i]) != 1 || of[i][0].Code != "partition-missing" {
+		if !isMissing(of[i]) {
 			exist = append(exist, partition)
 		}
 	}
@@ -101,6 +110,8 @@ func Merged(queue string, of [][]Finding) (out []Finding) {
 func MissingPartition(name string) Finding {
 	return Say("partition-missing", Vars{"partition": quoted(name)})
 }
+
+func isMissing(found []Finding) bool { return len(found) == 1 && found[0].Code == "partition-missing" }
 
 // lookAtExchanges finds missing exchanges and wrong bindings between the exchange with the queue's name and its
 // partitions, of which these exist.

@@ -83,8 +83,12 @@ func refusedURL(called, want, rawURL string, err error) error {
 		return cli.Misusef("%s must be the URL of a %s, got that of a %s: give it with %s", called, want, kind, givenAs[kind])
 	}
 	var field *setting.FieldError
-	if errors.As(err, &field) && field.Field == "URL" {
+	switch {
+	case !errors.As(err, &field):
+	case field.Field == "URL":
 		return cli.Misuse(&setting.FieldError{Field: called, Value: field.Value, Want: field.Want})
+	case field.Field == "scheme" && want == kindStore:
+		field.Want = "postgres://, mysql://, " + field.Want
 	}
 	return cli.Misusef("%s: %w", called, err)
 }
@@ -147,7 +151,7 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 		return cli.Misusef("%s: %w", why, err)
 	}
 	if strings.HasPrefix(rawURL, defaultRedis) {
-		return fmt.Errorf("%w; this is the default, and --store-url or STRIKES_STORE_URL names another store", err)
+		return fmt.Errorf("%w; this is the default; name another store with %s", err, givenAs[kindStore])
 	}
 	return err
 }

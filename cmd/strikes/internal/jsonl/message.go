@@ -125,7 +125,7 @@ func jsonError(err error) error {
 	var semantic *json.SemanticError
 	switch {
 	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
-		return fmt.Errorf("unknown field %q", field(semantic.JSONPointer))
+		return fmt.Errorf("unknown field %q; strikes publish --help lists the fields", field(semantic.JSONPointer))
 	case errors.As(err, &semantic) && semantic.JSONPointer == "":
 		return fmt.Errorf("a JSON %s instead of an object", kinds[semantic.JSONKind])
 	case errors.As(err, &semantic) && semantic.JSONPointer == "/timestamp" && semantic.JSONKind == '"':
@@ -143,7 +143,7 @@ func jsonError(err error) error {
 	case errors.As(err, &syntax) && syntax.JSONPointer != "":
 		return fmt.Errorf("field %q: %w", field(syntax.JSONPointer), syntax.Err)
 	case errors.As(err, &syntax):
-		return syntax.Err
+		return fmt.Errorf("no JSON object: %w", syntax.Err)
 	}
 	return err
 }
