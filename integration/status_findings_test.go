@@ -8,6 +8,7 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/ops"
+	"github.com/strikesmq/strikes/topology"
 )
 
 // TestStatusShowsErrors: a queue that loses its dead letters does not look healthy, alone or among others, also if
@@ -54,4 +55,21 @@ func TestStatusShowsErrors(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", queue, codes(s.Findings), err, want)
 		}
 	}
+}
+
+// TestStatusCountsWaitingConsumers: two processes consume a queue with a single active consumer, and one of them waits.
+func TestStatusCountsWaitingConsumers(t *testing.T) {
+	t.Parallel()
+	queue := declaredAs(t, topology.Spec{Type: topology.Quorum, SingleActiveConsumer: true})
+	for range 2 {
+		subscribe(t, dialBroker(t), queue, 1, nil)
+	}
+	all := ops.Collector{VHost: "/", Store: dialStore(t, patientURL(t)).Admin(), Dial: dialer(t),
+		API: inspect.Need{Management: managementURL(t)}}
+	defer all.Close()
+	proctest.Eventually(t, time.Minute, "both consumers, once the management API has them", func() bool {
+		s, err := all.Collect(t.Context(), ops.Question{Queue: queue})
+		need(t, err)
+		return s.Consumers == 2
+	})
 }
