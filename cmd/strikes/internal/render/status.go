@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
+	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
@@ -232,7 +233,11 @@ func (p *page) deadLetters(d ops.DeadLetters) {
 	others := d.Others
 	for i, r := range d.Reasons {
 		if i < shownReasons {
-			p.add(term.Plain, "  %7d  %s", r.Count, printable.Why(r.Reason, longest))
+			why := printable.Why(r.Reason, longest)
+			if r.Kind != "" && r.Kind != deadletter.KindFailed {
+				why += fmt.Sprintf(" (%s)", r.Kind)
+			}
+			p.add(term.Plain, "  %7d  %s", r.Count, why)
 		} else {
 			others += r.Count
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/ops"
@@ -69,7 +70,7 @@ func TestStandingText(t *testing.T) {
 				Running: earlierBy(time.Second)},
 		},
 		Dead: ops.DeadLetters{Count: 9, Since: earlierBy(24 * time.Hour), Queue: "orders.dlq", Holds: &holds,
-			Reasons: []*ops.Group{{Reason: "no stock", Count: 3}},
+			Reasons: []*ops.Group{{Reason: "no stock", Count: 3, Kind: deadletter.KindTooOld}},
 			Removed: 4, Still: 5, Unknown: 2, Missing: 1, Waiting: 2, WaitingSeen: true},
 		Findings: []inspect.Finding{{Code: "dead-letter-exchange-missing", Severity: inspect.Error, Seen: "no exchange \"x\"",
 			Impact: "messages are lost"}},
@@ -104,7 +105,7 @@ dead       5 of 9 since 2026-11-20T12:00:00Z
 missing    1 unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost
            strikes counter reset QUEUE ID --why TEXT accepts that one is gone; else it is missing until its record expires
            the broker retries what waits about every 3 minutes
-        3  no stock
+        3  no stock (too-old)
         2  without a known reason: the record was not read
 error      dead-letter-exchange-missing: no exchange "x"; messages are lost
            strikes doctor orders says how to fix it
