@@ -12,8 +12,11 @@ import (
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
@@ -118,6 +121,21 @@ func (h *blockedLanes) states(ctx context.Context) (map[string]*counter.LaneStat
 	return states, err
 }
 
+// isIdle reports whether the work queue had no messages a few seconds ago.
+func (h *blockedLanes) isIdle(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) (bool, error) {
+	conn, err := dial(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	api, err := broker.NewAPI(h.management, nil)
+	if err != nil {
+		return false, err
+	}
+	load, err := api.Load(ctx, conn, h.queue)
+	return load.Ready+load.Unacked == 0, err
+}
+
 // noteExpected is called while the broker is away. It may have lost the dead letters that the lanes expect then, and no
 // others.
 func (h *blockedLanes) noteExpected(ctx context.Context) error {
@@ -131,7 +149,8 @@ func (h *blockedLanes) noteExpected(ctx context.Context) error {
 }
 
 // giveUpLost gives up the messages whose dead letters a kill of the broker lost: those that the lanes expected at the
-// kill and 15 s before now, and that are not in the dead-letter queue. No replay runs meanwhile.
+// kill and 15 s before now, and that are not in the dead-letter queue. A message whose nack was lost too is back in the
+// work queue, so that must be empty. No replay runs meanwhile.
 func (h *blockedLanes) giveUpLost(ctx context.Context, q *deadletter.Queue) error {
 	h.operated.replaying.Lock()
 	defer h.operated.replaying.Unlock()
@@ -141,6 +160,9 @@ func (h *blockedLanes) giveUpLost(ctx context.Context, q *deadletter.Queue) erro
 	}
 	if !pause.For(ctx, 15*time.Second) {
 		return ctx.Err()
+	}
+	if idle, err := h.isIdle(ctx, q.Dial); err != nil || !idle {
+		return err
 	}
 	found := map[string]bool{}
 	for m, err := range q.Browse(ctx, deadletter.Filter{}) {

@@ -94,7 +94,7 @@ func eachQueueOfLanes(t *testing.T, lanes int, play func(t *testing.T, h *blocke
 			}
 			h := &blockedLanes{laneLedger: newLaneLedger(t, *lanesMessages, max(lanes, 1)), queue: queue, whole: lanes == 0,
 				loses: typ == topology.Classic && *lanesRestarts > 0, seed: seed, rnd: rand.New(rand.NewPCG(seed, 0)),
-				broker: broker, begun: time.Now()}
+				broker: broker, begun: time.Now(), management: managementURL(t)}
 			h.startFleet(t, seed)
 			play(t, h)
 			h.readOn(t)
@@ -125,7 +125,9 @@ type blockedLanes struct {
 	restarts int
 	begun    time.Time
 	operated laneOperations
-	expected sync.Map // the ids of the dead letters that the lanes expected at a kill of the broker
+
+	management string   // the URL of its API
+	expected   sync.Map // the ids of the dead letters that the lanes expected at a kill of the broker
 }
 
 // lanesBroker is a broker that may be killed, if the test kills it.
