@@ -69,8 +69,8 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		return cli.Misusef("--allow: %w", err)
 	}
 	if allow.Has(console.VerbDrop) && o.dropDir == "" {
-		return cli.Misusef("--allow %s lets visitors drop messages, and each drop writes a file first: give its directory with "+
-			"--drop-dir, or leave drop out", o.allow)
+		return cli.Misusef("--allow %s lets visitors drop messages, and each drop writes a file first: give its directory "+
+			"with --drop-dir, or leave drop out", o.allow)
 	}
 	b, err := o.Broker()
 	if err != nil {
