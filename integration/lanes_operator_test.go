@@ -121,19 +121,19 @@ func (h *blockedLanes) states(ctx context.Context) (map[string]*counter.LaneStat
 	return states, err
 }
 
-// isIdle reports whether the work queue had no messages a few seconds ago.
-func (h *blockedLanes) isIdle(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) (bool, error) {
+// load is that of a queue a few seconds ago.
+func (h *blockedLanes) load(ctx context.Context, dial func(context.Context) (*amqp.Connection, error), queue string) (
+	broker.Load, error) {
 	conn, err := dial(ctx)
 	if err != nil {
-		return false, err
+		return broker.Load{}, err
 	}
 	defer conn.Close()
 	api, err := broker.NewAPI(h.management, nil)
 	if err != nil {
-		return false, err
+		return broker.Load{}, err
 	}
-	load, err := api.Load(ctx, conn, h.queue)
-	return load.Ready+load.Unacked == 0, err
+	return api.Load(ctx, conn, queue)
 }
 
 // noteExpected is called while the broker is away. It may have lost the dead letters that the lanes expect then, and no
@@ -161,7 +161,7 @@ func (h *blockedLanes) giveUpLost(ctx context.Context, q *deadletter.Queue) erro
 	if !pause.For(ctx, 15*time.Second) {
 		return ctx.Err()
 	}
-	if idle, err := h.isIdle(ctx, q.Dial); err != nil || !idle {
+	if load, err := h.load(ctx, q.Dial, h.queue); err != nil || load.Ready+load.Unacked > 0 {
 		return err
 	}
 	found := map[string]bool{}

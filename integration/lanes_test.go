@@ -17,7 +17,6 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -194,11 +193,8 @@ func (h *blockedLanes) describe(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, %d attempts too early %v", h.seed, len(h.early), h.early)
-	api, err := broker.NewAPI(managementURL(t), nil)
-	need(t, err)
-	conn := dialBroker(t)
 	for _, queue := range []string{h.queue, h.queue + ".dlq"} {
-		load, err := api.Load(t.Context(), conn, queue)
+		load, err := h.load(t.Context(), dialer(t), queue)
 		fmt.Fprintf(&b, "; %s: %d ready, %d unacked (%v)", queue, load.Ready, load.Unacked, err)
 	}
 	held, _, err := h.counts.Admin().Lanes(t.Context(), "/", h.queue, math.MaxInt)

@@ -165,9 +165,6 @@ func (c *question) askManagement(ctx context.Context, s *Status) {
 		return
 	}
 	s.Unacked, s.Rates = &load.Unacked, &Rates{load.In, load.Out, load.Acked}
-	if s.Consumers > 0 { // over AMQP a quorum queue counts a single active consumer, and not those that wait (4.3.6)
-		s.Consumers = max(s.Consumers, load.Consumers)
-	}
 	s.Dead.Waiting, s.Dead.WaitingSeen = load.DeadLettering, true
 	if s.Dead.Holds == nil {
 		return

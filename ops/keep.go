@@ -34,7 +34,7 @@ func Append(f *os.File, lines []byte) error {
 		err = f.Sync()
 	}
 	if err != nil && unsized == nil { // a pipe has no size
-		_ = f.Truncate(end) // else the next drop ends the line
+		_ = f.Truncate(end) // else the next drop would write behind half a line
 	}
 	return err
 }

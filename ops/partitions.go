@@ -68,12 +68,15 @@ func (s *Status) dealt(d counter.Deal) {
 	}
 }
 
-// load returns the load of the queue, or that of its partitions together.
+// load returns the load of the queue, or that of its partitions together. It counts the consumers that wait, too.
 func (c *question) load(ctx context.Context, s *Status) (sum broker.Load, err error) {
 	if len(s.Partitions) == 0 {
-		return doctor.Measure(ctx, c.conn, c.api(c.Queue))
+		sum, err = doctor.Measure(ctx, c.conn, c.api(c.Queue))
+		s.Consumers = withWaiting(s.Consumers, sum.Consumers)
+		return sum, err
 	}
-	for i, p := range s.Partitions {
+	for i := range s.Partitions {
+		p := &s.Partitions[i]
 		if p.Missing {
 			continue
 		}
@@ -81,9 +84,20 @@ func (c *question) load(ctx context.Context, s *Status) (sum broker.Load, err er
 		if err != nil {
 			return broker.Load{}, err
 		}
-		s.Partitions[i].Unacked, sum = &one.Unacked, sum.With(one)
+		waiting := withWaiting(p.Consumers, one.Consumers) - p.Consumers
+		p.Unacked, p.Consumers, s.Consumers = &one.Unacked, p.Consumers+waiting, s.Consumers+waiting
+		sum = sum.With(one)
 	}
 	return sum, nil
+}
+
+// withWaiting returns the consumers of a queue. Over AMQP a quorum queue counts its single active consumer, and not
+// those that wait (4.3.6). The management API counts them, but is late: it may know some of a queue without any.
+func withWaiting(byAMQP, byAPI int) int {
+	if byAMQP == 0 {
+		return 0
+	}
+	return max(byAMQP, byAPI)
 }
 
 // blocked returns the blocked lanes of the queue. Each partition has its own.

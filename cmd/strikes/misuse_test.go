@@ -58,8 +58,8 @@ func TestMisuse(t *testing.T) {
 			`of a broker: give it with AMQP_URL, STRIKES_AMQP_URL or --amqp-url`},
 		{"", "counter list --store-url memcached://h q", `--store-url: scheme must be postgres://, mysql://, redis://, ` +
 			`rediss://, unix://, redis+sentinel:// or redis+cluster://, got another`},
-		{"", "console --allow drop", "--allow drop lets visitors drop messages, and each drop writes a file first: give its " +
-			"directory with --drop-dir, or leave drop out"},
+		{"", "console --allow drop", "--allow drop lets visitors drop messages, and each drop writes a file first: give " +
+			"its directory with --drop-dir, or leave drop out"},
 		{"", "status --management-url http:// q",
 			`--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
 	}

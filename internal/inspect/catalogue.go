@@ -402,7 +402,7 @@ var catalogue = map[string]text{
 	},
 	"partition-count": {
 		Error, "{n} partitions are expected, and the queue has {have}",
-		"if more are expected, the consumers do not start; if fewer are, messages of the others wait without a consumer",
+		"consumers that expect {n} do not start",
 		"give all consumers the number of partitions that the queue was declared with",
 	},
 	"partition-exchange-missing": {

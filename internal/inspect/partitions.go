@@ -46,14 +46,12 @@ func InspectPartitions(ctx context.Context, conn *amqp.Connection, need Need, n 
 	if err := broker.UnlessRefused(err); err != nil {
 		return nil, err
 	}
-	if isMissing(of[n-1]) { // perhaps there never were so many
-		have, err := broker.PartitionsOf(ctx, conn, need.Queue)
-		if err := broker.UnlessRefused(err); err != nil {
-			return nil, err
-		}
-		if have > 0 && have < n {
-			return []Finding{Say("partition-count", Vars{"n": n, "have": have})}, nil
-		}
+	have, err := broker.PartitionsOf(ctx, conn, need.Queue)
+	if err := broker.UnlessRefused(err); err != nil {
+		return nil, err
+	}
+	if have > 0 && have != n {
+		return []Finding{Say("partition-count", Vars{"n": n, "have": have})}, nil
 	}
 	found := Merged(need.Queue, of)
 	if plain == broker.Yes && isMissing(found) {
@@ -117,25 +115,13 @@ func isMissing(found []Finding) bool { return len(found) == 1 && found[0].Code =
 // partitions, of which these exist.
 func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n int, exist []string) (out []Finding,
 	err error) {
-	chooser, next := broker.HashExchange(need.Queue, n), broker.Partition(need.Queue, n)
-	more, _, err := broker.FindQueue(ctx, conn, next)
-	if err := broker.UnlessRefused(err); err != nil {
-		return nil, err
-	}
+	chooser := broker.HashExchange(need.Queue, n)
 	for _, name := range []string{need.Queue, chooser} {
 		exists, err := broker.FindExchange(ctx, conn, name)
 		if err := broker.UnlessRefused(err); err != nil {
 			return nil, err
 		}
-		switch {
-		case exists == broker.Yes: // a queue beyond the partitions is another one, or left of more of them
-		case more == broker.Yes && name == chooser:
-			have, err := broker.PartitionsOf(ctx, conn, need.Queue)
-			if err != nil {
-				return nil, err
-			}
-			out = append(out, Say("partition-count", Vars{"n": n, "have": have}))
-		case more != broker.Yes && exists == broker.No: // with more partitions, it has another name
+		if exists == broker.No {
 			out = append(out, Say("partition-exchange-missing", Vars{"exchange": quoted(name), "queue": need.Queue, "n": n}))
 		}
 	}

@@ -88,7 +88,7 @@ func refusedURL(called, want, rawURL string, err error) error {
 	case field.Field == "URL":
 		return cli.Misuse(&setting.FieldError{Field: called, Value: field.Value, Want: field.Want})
 	case field.Field == "scheme" && want == kindStore:
-		field.Want = "postgres://, mysql://, " + field.Want
+		err = &setting.FieldError{Field: field.Field, Value: field.Value, Want: "postgres://, mysql://, " + field.Want}
 	}
 	return cli.Misusef("%s: %w", called, err)
 }
