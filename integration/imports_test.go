@@ -24,7 +24,8 @@ var (
 var arrows = map[string][]string{
 	"counter":   {"counter/rules", "internal/panics", "internal/printable", "internal/setting"},
 	"publisher": {"internal/broker", "internal/pause", "internal/printable", "internal/setting"},
-	"topology":  {"internal/inspect", "internal/broker", "internal/printable", "internal/setting", "internal/shell"},
+	"topology": {"internal/inspect", "internal/broker", "internal/pause", "internal/printable", "internal/setting",
+		"internal/shell"},
 	"consumer": {"counter", "topology", "consumer/internal/acks", "consumer/internal/bound", "consumer/internal/breaker",
 		"consumer/internal/control", "consumer/internal/delay", "consumer/internal/lanes",
 		"consumer/internal/partitions", "internal/broker", "internal/printable",

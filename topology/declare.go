@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/internal/shell"
 )
@@ -76,7 +78,7 @@ func refuseLong(conn *amqp.Connection, s Spec) error {
 func declare(ctx context.Context, conn *amqp.Connection, all []step) error {
 	done := []string{}
 	for _, step := range all {
-		if err := broker.OnChannel(ctx, conn, step.do); err != nil {
+		if err := insist(ctx, conn, step.do); err != nil {
 			before := "nothing was declared"
 			if len(done) > 0 {
 				before = "declared before it: " + strings.Join(done, ", ")
@@ -86,6 +88,19 @@ func declare(ctx context.Context, conn *amqp.Connection, all []step) error {
 		done = append(done, step.what)
 	}
 	return nil
+}
+
+// awayWait is how long Declare asks again if the broker replies that a queue is away.
+const awayWait = 5 * time.Second
+
+// insist asks again if a queue is away. RabbitMQ 4.3.6 replies so too while another process declares the queue.
+func insist(ctx context.Context, conn *amqp.Connection, do func(*amqp.Channel) error) error {
+	for end := time.Now().Add(awayWait); ; {
+		err := broker.OnChannel(ctx, conn, do)
+		if !broker.IsAway(err) || time.Now().After(end) || !pause.For(ctx, 100*time.Millisecond) {
+			return err
+		}
+	}
 }
 
 // step is one declaration; queue and args are those of a queue's.

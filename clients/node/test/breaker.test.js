@@ -85,7 +85,7 @@ for (const type of ['classic', 'quorum']) {
     for (let i = 0; i < GOOD; i++) await f.publish(`good${i}`)
     for (let i = 0; i < 2; i++) f.consume(handler, { breaker: 8, prefetch: 5, concurrency: 2 })
     await eventually(async () => (await breakerOf(f)).permits >= 2, 'two permits')
-    assert.deepEqual([done.size, await f.depth(`${f.queue}.dlq`)], [0, 0])
+    assert.equal(done.size, 0) // a consumer alone dead-letters its first five poison messages: they open no breaker
     const consumers = keyOf(f.queue).replace(/breaker$/, 'consumers')
     await eventually(async () => {
       const all = await f.redis.zrange(consumers, 0, -1)

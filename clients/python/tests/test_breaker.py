@@ -70,7 +70,7 @@ def test_an_outage(adapter, queue, amqp_url, redis_url, prefix):
     begun, both = threading.Semaphore(0), threading.Event()
 
     def handle(delivery):
-        both.wait(60)  # the five messages of one process open no breaker of eight: each would fail four times
+        both.wait(60)
         if delivery.id.startswith("poison") or not back.is_set():
             raise ConnectionError("connection refused")
         with lock:
@@ -94,7 +94,7 @@ def test_an_outage(adapter, queue, amqp_url, redis_url, prefix):
         breaker = k.queue_key("/", queue.name, prefix) + b"breaker"
         until(lambda: int((client.get(breaker) or b"0 0 0").split(b" ")[2]), "the breaker opens")
         until(lambda: int(client.get(breaker).split(b" ")[5]) >= 2, "two permits")
-        assert not done and queue.depth(queue.dead) == 0
+        assert not done  # if one process runs alone, its first five poison messages die: they open no breaker of eight
         consumers = k.queue_key("/", queue.name, prefix) + b"consumers"
         until(
             lambda: [r[:2] for r in client.zrange(consumers, 0, -1)] == [b"2 "] * 2,
