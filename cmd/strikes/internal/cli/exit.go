@@ -14,6 +14,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/internal/shell"
@@ -93,7 +94,7 @@ func ExitCode(err error) int {
 		faults := map[counter.StoreFault]int{counter.FaultDenied: ExitDenied, counter.FaultNotRedis: ExitMisuse,
 			counter.FaultNotSetUp: ExitMisuse, counter.FaultOther: ExitFailed}
 		return cmp.Or(faults[store.Fault], ExitUnreachable)
-	case errors.Is(err, publisher.ErrConnectionLost):
+	case errors.Is(err, publisher.ErrConnectionLost), broker.IsAway(err):
 		return ExitUnreachable
 	case errors.As(err, &publish):
 		return ReplyCode(publish.Code)
