@@ -55,6 +55,10 @@ func TestAQueueWhoseNodeIsDown(t *testing.T) {
 	if n, err := broker.PartitionsOf(ctx, up, "parts"); n != 4 || err != nil {
 		t.Errorf("%d partitions, %v", n, err)
 	}
+	refused := topology.Declare(ctx, up, topology.Spec{Queue: "plain", Partitions: 2})
+	if refused == nil || !strings.Contains(refused.Error(), `"plain" exists as a queue, and its node is down`) {
+		t.Errorf("partitions beside a plain queue: %v", refused)
+	}
 	for _, route.Management = range []string{"", c.Nodes[0].ManagementURL} {
 		if err := topology.CheckRoute(ctx, up, route); !errors.As(err, new(*topology.RefusedError)) {
 			t.Errorf("a route to a queue whose node is down, management %q: %v", route.Management, err)

@@ -44,6 +44,9 @@ func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error)
 		return "", fmt.Errorf("%w: %q exists as a queue, with %s: delete it (rabbitmqctl delete_queue), or choose another "+
 			"name", ErrRefused, s.Queue, printable.Plural(q.Messages, "message"))
 	}
+	if broker.IsAway(err) {
+		return "", fmt.Errorf("%q exists as a queue, and its node is down: start it, or choose another name: %w", s.Queue, err)
+	}
 	if leads, err := broker.FindExchange(ctx, conn, s.Queue); leads == broker.Yes && err == nil { // maybe of another type
 		if err := declare(ctx, conn, []step{exchangeStep(s.Queue, amqp.ExchangeFanout, nil)}); err != nil {
 			return "", err
