@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import random
 import socket
 import subprocess
 import time
@@ -24,17 +25,29 @@ def until(condition, what: str = "the condition"):
     return got
 
 
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+def reserve_port() -> socket.socket:
+    """Reserve a TCP port by a UDP socket on it, as the servers of Go's tests do.
+
+    It is below the ephemeral ports: there a client that dials a server which is down can connect to itself.
+    """
+    for port in random.sample(range(26000, 32000), 1000):
+        reservation = socket.socket(type=socket.SOCK_DGRAM)
+        try:
+            reservation.bind(("127.0.0.1", port))
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", port))
+            return reservation
+        except OSError:
+            reservation.close()
+    pytest.fail("no free port")
 
 
 class RedisServer:
     """A private Redis that can be stopped and started."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory, self.port, self.process = directory, free_port(), None
+        self.directory, self.reservation, self.process = directory, reserve_port(), None
+        self.port = self.reservation.getsockname()[1]
         self.url = f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
@@ -67,6 +80,7 @@ def own_redis(tmp_path: Path) -> Iterator[RedisServer]:
     server.start()
     yield server
     server.stop()
+    server.reservation.close()
 
 
 @pytest.fixture
