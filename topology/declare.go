@@ -31,8 +31,8 @@ import (
 // The dead-letter queue is a quorum queue in either case, and its messages may be read any number of times.
 //
 // A queue or exchange that exists with other properties is an error that names each of them with both values; nothing
-// existing is ever changed. The error lists the objects that had been declared before it. Fix the cause and run
-// Declare again.
+// existing is ever changed. A queue whose node is down is an error after 5 s. The error lists the objects that had been
+// declared before it. Fix the cause and run Declare again.
 //
 // A call to the broker that has begun is not interrupted by ctx: it ends with its reply or with the connection.
 func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
@@ -78,7 +78,7 @@ func refuseLong(conn *amqp.Connection, s Spec) error {
 func declare(ctx context.Context, conn *amqp.Connection, all []step) error {
 	done := []string{}
 	for _, step := range all {
-		if err := insist(ctx, conn, step.do); err != nil {
+		if err := insist(ctx, func() error { return broker.OnChannel(ctx, conn, step.do) }); err != nil {
 			before := "nothing was declared"
 			if len(done) > 0 {
 				before = "declared before it: " + strings.Join(done, ", ")
@@ -90,13 +90,14 @@ func declare(ctx context.Context, conn *amqp.Connection, all []step) error {
 	return nil
 }
 
-// awayWait is how long Declare asks again if the broker replies that a queue is away.
+// awayWait is how long a declaration is tried again if the broker replies that the node of its queue is down.
 const awayWait = 5 * time.Second
 
-// insist asks again if a queue is away. RabbitMQ 4.3.6 replies so too while another process declares the queue.
-func insist(ctx context.Context, conn *amqp.Connection, do func(*amqp.Channel) error) error {
+// insist tries a declaration again while the node of its queue is down. RabbitMQ 4.3.6 may say so of a queue that
+// another process is declaring.
+func insist(ctx context.Context, declare func() error) error {
 	for end := time.Now().Add(awayWait); ; {
-		err := broker.OnChannel(ctx, conn, do)
+		err := declare()
 		if !broker.IsAway(err) || time.Now().After(end) || !pause.For(ctx, 100*time.Millisecond) {
 			return err
 		}

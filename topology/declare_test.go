@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -176,5 +178,40 @@ func TestExchangeDifference(t *testing.T) {
 		if got := exchangeDifference(reason); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", reason, got, want)
 		}
+	}
+}
+
+// TestInsist: while another process declares a queue, RabbitMQ 4.3.6 may say that its node is down.
+func TestInsist(t *testing.T) {
+	away := &amqp.Error{Code: amqp.NotFound, Reason: "NOT_FOUND - home node 'a' of durable queue 'q' in vhost '/' is down"}
+	missing := &amqp.Error{Code: amqp.NotFound, Reason: "NOT_FOUND - no exchange 'x' in vhost '/'"}
+	for name, tc := range map[string]struct {
+		answers     []error // the last one stays
+		stop        time.Duration
+		want        error
+		least, most time.Duration
+	}{
+		"declared by then":  {answers: []error{away, away, nil}, most: time.Second},
+		"the node is down":  {answers: []error{away}, want: away, least: awayWait, most: awayWait + time.Second},
+		"another error":     {answers: []error{missing}, want: missing},
+		"the caller leaves": {answers: []error{away}, stop: time.Second, want: away, least: time.Second, most: time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tc.stop > 0 {
+					time.AfterFunc(tc.stop, cancel)
+				}
+				began, n := time.Now(), 0
+				err := insist(ctx, func() error {
+					n++
+					return tc.answers[min(n, len(tc.answers))-1]
+				})
+				if took := time.Since(began); !errors.Is(err, tc.want) || took < tc.least || took > tc.most {
+					t.Errorf("%v after %v and %d declarations", err, took, n)
+				}
+			})
+		})
 	}
 }

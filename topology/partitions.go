@@ -45,7 +45,8 @@ func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error)
 			"name", ErrRefused, s.Queue, printable.Plural(q.Messages, "message"))
 	}
 	if broker.IsAway(err) {
-		return "", fmt.Errorf("%q exists as a queue, and its node is down: start it, or choose another name: %w", s.Queue, err)
+		return "", fmt.Errorf("%q exists as a queue, and its node is down: start the node, or choose another name: %w",
+			s.Queue, err)
 	}
 	if leads, err := broker.FindExchange(ctx, conn, s.Queue); leads == broker.Yes && err == nil { // maybe of another type
 		if err := declare(ctx, conn, []step{exchangeStep(s.Queue, amqp.ExchangeFanout, nil)}); err != nil {
