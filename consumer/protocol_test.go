@@ -34,6 +34,7 @@ func TestProtocolValues(t *testing.T) {
 		"control is read every":                      ms(control.Every),
 		"control waits for its reply":                ms(control.Timeout),
 		"dead letters are held after a reconnect":    ms(electing),
+		"and after a failed attempt to consume":      ms(starting),
 		"acks that a plain close keeps":              fmt.Sprint(pendingAcks),
 		"careful after an undecodable message for":   ms(careFor),
 		"margin of the TTL":                          ms(ttlMargin),

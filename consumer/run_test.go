@@ -114,9 +114,19 @@ func TestRunDialsAgain(t *testing.T) {
 
 func TestDeadLettersFrom(t *testing.T) {
 	now := time.Now()
-	for try, want := range map[int]time.Duration{1: 0, 2: electing, 7: electing} {
-		if got := deadLettersFrom(try, now).Sub(now); got != want {
-			t.Errorf("try %d: in %v, want %v", try, got, want)
+	for _, tc := range []struct {
+		try    int
+		failed time.Time
+		want   time.Duration
+	}{
+		{1, time.Time{}, 0},
+		{2, time.Time{}, electing},
+		{2, now, starting},
+		{7, now.Add(-time.Second), starting - time.Second},
+		{7, now.Add(-time.Minute), electing},
+	} {
+		if got := deadLettersFrom(tc.try, now, tc.failed).Sub(now); got != tc.want {
+			t.Errorf("%+v: in %v", tc, got)
 		}
 	}
 }

@@ -142,7 +142,7 @@ func (r *conductRun) consume(ctx context.Context, c Consumer, k *control.Control
 		s.lacking = func() {} // a tag is the number of a delivery in its case, however late it comes
 		find[*controlRoom](s.rooms).control = k
 		if r.of.Settings.Reconnected {
-			s.deadLettersFrom = deadLettersFrom(2, r.begin)
+			s.deadLettersFrom = deadLettersFrom(2, r.begin, time.Time{})
 		}
 		if err := find[*laneRoom](s.rooms).check(ctx, nil); err != nil {
 			r.note(conductEntry{Do: "refuse", answered: true})

@@ -19,9 +19,10 @@ const CONNECT_TIMEOUT = 10_000
 const CLOSE_TIMEOUT = 5000
 const STEADY = 10_000 // ms that a session has to last before the next one is tried without delay
 
-// How long dead letters wait after a reconnect. A broker that has just started drops the messages that a classic queue
-// dead-letters to a quorum queue, until that queue has a leader (3.10.8).
+// How long dead letters wait after a reconnect, and after the last attempt to consume that failed. A broker that has
+// just started drops the messages that a classic queue dead-letters to a quorum queue, until that queue has a leader.
 const ELECTING = 3000
+const STARTING = 10_000
 
 /**
  * @typedef {object} OwnOptions
@@ -104,7 +105,8 @@ export class Consumer {
     const reading = breaker?.run()
     try {
       await this.sessions({
-        breaker, stop, late, control, isolation: ofProcess(), consumed: false, careful: false, first: true, denials: 0
+        breaker, stop, late, control, isolation: ofProcess(), consumed: false, careful: false, first: true, denials: 0,
+        serving: false, failed: -STARTING
       })
     } finally {
       off()
@@ -123,6 +125,8 @@ export class Consumer {
    * @property {boolean} consumed a session has consumed
    * @property {boolean} careful an undecodable message may be in the queue
    * @property {boolean} first the first connection is not over
+   * @property {boolean} serving a session of this connection has consumed
+   * @property {number} failed when an attempt to consume failed last
    * @property {number} denials of credentials in a row
    * @property {string} [unread] why the broker is not asked how the queue was declared
    */
@@ -133,12 +137,14 @@ export class Consumer {
       const began = performance.now()
       /** @type {unknown} */
       let failed
+      r.serving = false
       try {
         await this.onConnection(r)
       } catch (err) {
         failed = err
       }
       r.first = false
+      if (!r.serving) r.failed = performance.now()
       if (failed instanceof StuckError || r.stop.done && failed instanceof UncleanStopError) throw failed
       if (r.stop.done) return
       if (!r.consumed && failed instanceof RefusedError) throw failed
@@ -290,9 +296,11 @@ export class Consumer {
         : undefined
     const session = new Session(model, {
       settings, ...own, breaker: r.breaker, isolation: r.isolation, late: r.late, control: r.control, route,
-      careful: r.careful, prefetch: r.careful ? 1 : own.prefetch, deadLettersFrom: r.first ? 0 : connected + ELECTING,
+      careful: r.careful, prefetch: r.careful ? 1 : own.prefetch,
+      deadLettersFrom: r.first ? 0 : Math.max(connected + ELECTING, r.failed + STARTING),
       consuming: (yes) => {
         r.consumed ||= yes
+        r.serving ||= yes
         this.guard(() => unawaited(own.consuming, settings)(yes))
       },
     })

@@ -277,7 +277,8 @@ export class World {
       consumer
         .onConnection({
           breaker, stop, late: new Late(), control: new ControlReader(counter, consumer.settings),
-          isolation: new Isolation(), consumed: false, careful: false, first: !reconnected, denials: 0
+          isolation: new Isolation(), consumed: false, careful: false, first: !reconnected, denials: 0,
+          serving: false, failed: -Infinity
         })
         .catch((err) => {
           if (err instanceof RefusedError) this.note(undefined, 'refuse')

@@ -28,7 +28,7 @@ from .aio import AsyncControl, AsyncDriver, AsyncHandler, Tasks, drive_late, run
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, ELECTING, OPEN_TIMEOUT, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused,
+    CARE_FOR, CLOSE_TIMEOUT, OPEN_TIMEOUT, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused,
     Sequence, SessionLost, Stuck, Undecodable, Unreadable, lanes_refusal, session_error,
 )
 from .counter import AsyncCounter
@@ -345,8 +345,7 @@ class _Session:
         self.breaker, self.fetches, self.fetched = breaker, False, False
         if breaker:
             breaker.attach(self._fetch)
-        if sequence.number > 1:
-            self.session.dead_letters_from = time.monotonic() + ELECTING
+        self.session.dead_letters_from = sequence.dead_letters_from(time.monotonic())
         self.driver = AsyncDriver(consumer._counter, consumer._handler, self.session, self._check_stuck)
         self.acks: Acks[Progress] = Acks()
         self.channel: Any = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from . import decide
@@ -22,11 +23,15 @@ With a larger prefetch the consumer is cancelled before.
 STEADY = 10.0
 """How long a session has to last before the next one is tried without delay."""
 
-ELECTING = 3.0
-
 MOST_STUCK = 10
 """How many abandoned handlers may run in the process for each handler of the concurrency."""
-"""How long dead letters are held after a reconnect: a broker that has just started may drop them."""
+
+ELECTING, STARTING = 3.0, 10.0
+"""How long dead letters are held after a reconnect, and after the last attempt to consume that failed.
+
+A broker that has just started drops the messages that a classic queue dead-letters to a quorum queue, until that queue
+has a leader.
+"""
 
 CARE_FOR = 10.0
 """How long one message is prefetched after an undecodable one, if no other session meets it."""
@@ -151,6 +156,11 @@ class Sequence:
     denied: bool = False  # the last session ended with refused credentials
     unread: str = ""  # why the broker is not asked how the queue was declared
     delays: int = 0
+    failed: float = -STARTING  # the last attempt that did not consume
+
+    def dead_letters_from(self, now: float) -> float:
+        """Return when a session that begins now may send dead letters."""
+        return max(now + ELECTING, self.failed + STARTING) if self.number > 1 else 0.0
 
     def refuse(self, *errors: StoreError | None) -> None:
         """Before the first session, raise an error of the store that waiting does not fix."""
@@ -169,6 +179,8 @@ class Sequence:
         """
         denied = denied and "connection limit (" not in str(error)
         serving, self.serving = self.serving, False
+        if not serving:
+            self.failed = time.monotonic()
         if stopping and serving and not isinstance(error, (Stuck, Refused, Passed)):
             raise UncleanStop(str(error)) from error
         refused = (

@@ -22,7 +22,7 @@ from .blocking import THREADS, Control, Driver, Handler, drive_late
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, ELECTING, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused,
+    CARE_FOR, CLOSE_TIMEOUT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused,
     Sequence, SessionLost, Stuck, Undecodable, lanes_refusal, session_error,
 )
 from .counter import Counter
@@ -182,8 +182,7 @@ class _Session:
         self.breaker, self.fetches = breaker, False
         if breaker:
             breaker.attach(self._fetch)
-        if sequence.number > 1:
-            self.session.dead_letters_from = time.monotonic() + ELECTING
+        self.session.dead_letters_from = sequence.dead_letters_from(time.monotonic())
         self.driver = Driver(consumer._counter, consumer._handler, self.session, self._check_stuck)
         self.acks: Acks[Progress] = Acks()
         self.channel: Any = None
