@@ -151,7 +151,7 @@ func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*
 	if err != nil {
 		return fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
 	}
-	defer func() { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }()
+	defer broker.HangUpWithin(conn, closeTimeout)
 	return c.onConnection(ctx, conn, kept, setUp)
 }
 

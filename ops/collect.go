@@ -8,16 +8,13 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-const (
-	// collectTimeout bounds a Collect. A broker that hangs is out of reach.
-	collectTimeout = 10 * time.Second
-	// closeTimeout bounds the end of a connection.
-	closeTimeout = 5 * time.Second
-)
+// collectTimeout bounds a Collect. A broker that hangs is out of reach.
+const collectTimeout = 10 * time.Second
 
 // LostError says that the connection to the broker was lost.
 type LostError struct{ Err error }
@@ -74,7 +71,7 @@ type question struct {
 // Close closes the connection to the broker. The store is the caller's.
 func (c *Collector) Close() {
 	if c.conn != nil {
-		_ = c.conn.CloseDeadline(time.Now().Add(closeTimeout))
+		broker.HangUp(c.conn)
 	}
 }
 
@@ -87,7 +84,7 @@ func (c *Collector) connect(ctx context.Context) (release func() bool, err error
 		}
 	}
 	conn := c.conn
-	release = context.AfterFunc(ctx, func() { _ = conn.CloseDeadline(time.Now()) })
+	release = context.AfterFunc(ctx, func() { broker.HangUpWithin(conn, 0) })
 	if c.API.Management == "" && c.FindAPI != nil {
 		c.API, c.noAPI = c.FindAPI(ctx, conn, c.API)
 	}

@@ -193,7 +193,7 @@ func alone(ctx context.Context, conn *amqp.Connection, queue string, change func
 	again.InitialInterval, again.MaxInterval = 50*time.Millisecond, time.Second
 	for begun := time.Now(); ; {
 		locked := false
-		err := broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+		err := broker.OnChannel(context.WithoutCancel(ctx), conn, func(ch *amqp.Channel) error { // change has ctx
 			if err := lock(ch, lockOf(queue)); err != nil {
 				return err
 			}

@@ -120,7 +120,23 @@ func Connect(ctx context.Context, dial func(context.Context) (*amqp.Connection, 
 
 // HangUp closes a connection within a second. It returns no error: that would only say that the connection is lost
 // already.
-func HangUp(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }
+func HangUp(conn *amqp.Connection) { HangUpWithin(conn, closeTimeout) }
+
+// HangUpWithin is HangUp with another time. The broker does not confirm the end of a connection while a queue does not
+// answer, and each heartbeat puts off the deadline of amqp091 (4.3.6): then HangUpWithin leaves the connection closing.
+func HangUpWithin(conn *amqp.Connection, d time.Duration) {
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		_ = conn.CloseDeadline(time.Now().Add(d))
+	}()
+	late := time.NewTimer(d)
+	defer late.Stop()
+	select {
+	case <-closed:
+	case <-late.C:
+	}
+}
 
 // Permanent reports whether another dial would fail too: a setting is refused, or the broker refuses. before is the
 // error of the previous dial.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -98,7 +99,7 @@ func PartitionedBy(ctx context.Context, conn *amqp.Connection, name string) (que
 // FindPartitions returns the partitioned queue that a name is of, or whose partition has that name, and the number of
 // its partitions. Both are zero for a queue without partitions.
 func FindPartitions(ctx context.Context, conn *amqp.Connection, name string) (of string, n int, err error) {
-	found, _, err := FindQueue(ctx, conn, name)
+	found, _, err := findQueue(ctx, conn, name, hintAnswers)
 	if err := UnlessRefused(err); err != nil {
 		return "", 0, err
 	}
@@ -116,14 +117,17 @@ func FindPartitions(ctx context.Context, conn *amqp.Connection, name string) (of
 // off, it counts the queues behind the exchange with the queue's name. Without that exchange they are queues of a user,
 // and it returns 0.
 func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n int, err error) {
-	_, err = ask(ctx, conn, func(ch *amqp.Channel) error {
-		for ; n < MostPartitions; n++ {
-			if _, err := Passive(ch, Partition(queue, n)); err != nil {
+	var there atomic.Int32
+	_, err = askQueues(ctx, conn, hintAnswers, func(passive func(string) (amqp.Queue, error)) error {
+		for i := range MostPartitions {
+			if _, err := passive(Partition(queue, i)); err != nil {
 				return err
 			}
+			there.Add(1)
 		}
 		return nil
 	})
+	n = int(there.Load())
 	if UnlessRefused(err) != nil {
 		return 0, err
 	}

@@ -30,14 +30,51 @@ func Passive(ch *amqp.Channel, queue string) (amqp.Queue, error) {
 	return ch.QueueDeclarePassive(queue, false, false, false, false, nil)
 }
 
-// FindQueue is Passive on a channel of its own, and says whether the queue exists. A refusal is an error too: see
-// UnlessRefused.
-func FindQueue(ctx context.Context, conn *amqp.Connection, queue string) (found Answer, q amqp.Queue, err error) {
-	found, err = ask(ctx, conn, func(ch *amqp.Channel) error {
-		q, err = Passive(ch, queue)
+// ErrAway says that a queue does not answer. See IsAway.
+var ErrAway = errors.New("its node is down, or does not answer")
+
+// queueAnswers is how long a queue may take to answer. RabbitMQ 4.3.6 answers about a classic queue whose node was
+// killed after 64 s. It gives up a quorum queue without a majority after 5 s (3.10.8).
+const queueAnswers = 10 * time.Second
+
+// hintAnswers is queueAnswers where the answer only saves other questions.
+const hintAnswers = time.Second
+
+// FindQueue is Passive on a channel of its own, and says whether the queue exists. A queue is away if it does not
+// answer for 10 s, or for a third of the time that ctx leaves. A refusal is an error too: see UnlessRefused.
+func FindQueue(ctx context.Context, conn *amqp.Connection, queue string) (Answer, amqp.Queue, error) {
+	return findQueue(ctx, conn, queue, queueAnswers)
+}
+
+func findQueue(ctx context.Context, conn *amqp.Connection, queue string, wait time.Duration) (Answer, amqp.Queue,
+	error) {
+	var q amqp.Queue
+	found, err := askQueues(ctx, conn, wait, func(passive func(string) (amqp.Queue, error)) (err error) {
+		q, err = passive(queue)
 		return err
 	})
-	return found, q, err
+	if err != nil { // q may be written yet
+		return found, amqp.Queue{}, err
+	}
+	return found, q, nil
+}
+
+// askQueues gives f the function Passive for a channel, and returns ErrAway for a queue that does not answer in time.
+// As with OnChannel, f then goes on.
+func askQueues(ctx context.Context, conn *amqp.Connection, wait time.Duration,
+	f func(passive func(queue string) (amqp.Queue, error)) error) (Answer, error) {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	return ask(ctx, conn, func(ch *amqp.Channel) error { // the broker answers; does the queue?
+		return f(func(queue string) (amqp.Queue, error) {
+			wait := wait
+			if end, set := ctx.Deadline(); set {
+				wait = min(wait, time.Until(end)/3)
+			}
+			defer time.AfterFunc(wait, func() { giveUp(fmt.Errorf("queue %q: %w", queue, ErrAway)) }).Stop()
+			return Passive(ch, queue)
+		})
+	})
 }
 
 // RefuseStray returns an error if a queue with the name of a lock exists and is not exclusive. Nothing would delete it.
@@ -79,17 +116,17 @@ func IsMissing(err error) bool {
 	return errors.As(err, &reply) && reply.Code == amqp.NotFound && strings.HasPrefix(reply.Reason, "NOT_FOUND - no ")
 }
 
-// IsAway reports whether the broker replied that a classic queue exists, and its node is down or does not answer in
-// time. It replies so with 404 too (3.10.8, 4.3.6).
+// IsAway reports whether a queue exists, and its node is down or does not answer in time. The broker replies so of a
+// classic queue, with 404 too (3.10.8, 4.3.6).
 func IsAway(err error) bool {
 	var reply *amqp.Error
-	return errors.As(err, &reply) && reply.Code == amqp.NotFound && !IsMissing(err)
+	return errors.Is(err, ErrAway) || errors.As(err, &reply) && reply.Code == amqp.NotFound && !IsMissing(err)
 }
 
-// UnlessRefused drops the error of a question that the broker refused: the answer is unknown.
+// UnlessRefused drops the error of a question that the broker refused, or a queue left open: the answer is unknown.
 func UnlessRefused(err error) error {
 	var reply *amqp.Error
-	if errors.As(err, &reply) && isRefusal(reply.Code) {
+	if errors.Is(err, ErrAway) || errors.As(err, &reply) && isRefusal(reply.Code) {
 		return nil
 	}
 	return err
@@ -118,12 +155,41 @@ func isRefusal(code int) bool {
 		code == amqp.NotFound
 }
 
-// OnChannel runs f on a channel of its own, because a refusal closes the channel. A call of amqp091 that has begun
-// takes no context: it ends with its reply or with the connection.
+// lastReply is how long a request that is under way may take once its context is done.
+const lastReply = time.Second
+
+// OnChannel runs f on a channel of its own, because a refusal closes the channel. If ctx ends, OnChannel waits a second
+// and returns its cause. A call of amqp091 that has begun takes no context, and to close its channel or connection
+// waits for the same reply (4.3.6). So f goes on until the broker answers or the connection ends. After an error do not
+// read variables that f writes.
 func OnChannel(ctx context.Context, conn *amqp.Connection, f func(*amqp.Channel) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	done := make(chan error, 1)
+	go func() {
+		err := errors.New("the request ended its goroutine instead of returning")
+		defer func() { done <- err }()
+		err = onChannel(conn, f)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	wait := lastReply
+	if IsAway(context.Cause(ctx)) { // it was waited for
+		wait = 0
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(wait):
+		return context.Cause(ctx)
+	}
+}
+
+func onChannel(conn *amqp.Connection, f func(*amqp.Channel) error) error {
 	ch, err := conn.Channel()
 	if err != nil {
 		return err

@@ -26,7 +26,7 @@ import (
 const (
 	// CheckTimeout bounds one question to the store.
 	CheckTimeout = 5 * time.Second
-	closeTimeout = 5 * time.Second
+	closeTimeout = 2 * time.Second
 )
 
 // Broker is where the connections of a command go.
@@ -164,7 +164,7 @@ func (b *Broker) Partitions(ctx context.Context, queue string) (n int, err error
 }
 
 // Close ends a connection on which nothing is under way any more.
-func Close(conn *amqp.Connection) { _ = conn.CloseDeadline(time.Now().Add(closeTimeout)) }
+func Close(conn *amqp.Connection) { broker.HangUpWithin(conn, closeTimeout) }
 
 // speakTimeout bounds the wait for a server that may not answer a protocol that it does not know.
 const speakTimeout = time.Second
