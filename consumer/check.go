@@ -12,6 +12,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -76,7 +77,7 @@ func (s *settings) check(ctx context.Context, conn *amqp.Connection) error {
 	}
 	if err := check(ctx, conn); err != nil {
 		err = fmt.Errorf("consumer: queue %q: %w", s.Queue, err)
-		if conn.IsClosed() || isNetwork(err) || errors.Is(err, context.Canceled) {
+		if conn.IsClosed() || isNetwork(err) || errors.Is(err, context.Canceled) || broker.IsAway(err) {
 			return err
 		}
 		return refusal{err}

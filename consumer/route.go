@@ -20,7 +20,8 @@ const (
 	// sent.
 	routeEvery = 10 * time.Second
 
-	// routeTimeout bounds a check; each of topology's requests to the management API takes 5 s at most.
+	// routeTimeout bounds a check. Each of topology's requests to the management API takes 5 s at most. A queue that does
+	// not answer for 10 s breaks the route. So a check that takes longer says nothing about a queue.
 	routeTimeout = 20 * time.Second
 
 	// routeHold is how long a dead letter is held. Then its session ends, and the next one is refused until the route is

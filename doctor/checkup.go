@@ -161,7 +161,10 @@ func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 			if r.Findings, err = inspect.InspectPartitions(ctx, c.Conn, need, n, Examine); err != nil {
 				return r, err
 			}
-			shares, err := c.shared(ctx, name, n)
+			var shares []inspect.Finding
+			if !slices.ContainsFunc(r.Findings, func(f inspect.Finding) bool { return f.Code == inspect.CodeNodeDown }) {
+				shares, err = c.shared(ctx, name, n)
+			}
 			r.Findings = slices.Concat(r.Findings, c.kept(ctx, r.VHost, name), shares)
 			return r, err
 		}

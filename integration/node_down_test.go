@@ -4,22 +4,29 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/ops"
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestAQueueWhoseNodeIsDown: a classic queue whose node is down exists, and takes no dead letter.
+// TestAQueueWhoseNodeIsDown: a classic queue whose node is down exists, and takes no dead letter. A consumer holds what
+// only such a queue takes until the node is back. No question about such a queue takes long.
 func TestAQueueWhoseNodeIsDown(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
@@ -44,8 +51,58 @@ func TestAQueueWhoseNodeIsDown(t *testing.T) {
 	route := topology.Need{Queue: "source", HTTPClient: new(http.Client)}
 	defer route.HTTPClient.CloseIdleConnections()
 	need(t, topology.CheckRoute(ctx, up, route))
+	classic(down, "work.dlq", nil)
+	classic(up, "work", amqp.Table{broker.ArgDeadLetterExchange: "work.dlx"})
+	need(t, broker.OnChannel(ctx, up, func(ch *amqp.Channel) error {
+		return errors.Join(ch.ExchangeDeclare("work.dlx", "fanout", true, false, false, false, nil),
+			ch.QueueBind("work.dlq", "", "work.dlx", false, nil))
+	}))
+	depth := func(queue string) amqp.Queue {
+		_, q, err := broker.FindQueue(ctx, up, queue)
+		need(t, broker.UnlessRefused(err))
+		return q
+	}
+	const letters = 20
+	var held atomic.Int64
+	worker := consumer.Consumer{Queue: "work", Counter: counter.NewMemory(nil), Prefetch: letters,
+		Check:   consumer.Check{Management: c.Nodes[0].ManagementURL, HTTPClient: route.HTTPClient},
+		Handler: func(context.Context, amqp.Delivery) error { return consumer.Reject(errPoison) },
+		Observer: observer(func(e consumer.Event) {
+			if e.Outcome == consumer.OutcomeHold {
+				held.Add(1)
+			}
+		})}
+	dial := consumer.Dialer(c.Nodes[0].URL, amqp.Config{})
+	stop := runConsumer(t, worker, dial)
+	proctest.Eventually(t, time.Minute, "a consumer", func() bool { return depth("work").Consumers == 1 })
 	need(t, c.Nodes[1].Kill())
 
+	need(t, broker.OnChannel(ctx, up, func(ch *amqp.Channel) (err error) {
+		for range letters {
+			err = errors.Join(err, ch.PublishWithContext(ctx, "", "work", false, false, amqp.Publishing{DeliveryMode: 2}))
+		}
+		return err
+	}))
+	proctest.Eventually(t, time.Minute, "dead letters held", func() bool { return held.Load() == letters })
+	if err := worker.Run(ctx, dial); !errors.As(err, new(*topology.RefusedError)) {
+		t.Errorf("a new consumer: %v", err)
+	}
+	asked := time.Now()
+	found, err := doctor.Examine(ctx, up, inspect.Need{Queue: "work", Closely: true, Management: c.Nodes[0].ManagementURL,
+		HTTPClient: route.HTTPClient})
+	if err != nil || !slices.ContainsFunc(found, func(f inspect.Finding) bool { return f.Severe() && f.OfRoute() }) {
+		t.Errorf("the doctor: %v, %v", found, err)
+	}
+	brief, cancel := context.WithTimeout(ctx, 4*time.Second)
+	defer cancel()
+	if _, _, err := broker.FindQueue(brief, up, "dead"); !broker.IsAway(err) {
+		t.Errorf("a question with little time: %v", err)
+	}
+	if took := time.Since(asked); took > 5*time.Second {
+		t.Errorf("the doctor and a question took %v", took)
+	}
+
+	asked = time.Now()
 	answers := map[string]broker.Answer{"plain": broker.Unknown, "plain.dlq": broker.Yes, "none": broker.No}
 	for queue, want := range answers {
 		if found, _, err := broker.FindQueue(ctx, up, queue); found != want || broker.UnlessRefused(err) != nil {
@@ -69,6 +126,10 @@ func TestAQueueWhoseNodeIsDown(t *testing.T) {
 			t.Errorf("management %q: %v, %v", route.Management, found, err)
 		}
 	}
+	if took := time.Since(asked); took > 2*time.Minute {
+		t.Errorf("a dozen questions took %v", took)
+	}
+	asked = time.Now()
 	all := ops.Collector{VHost: "/", Store: counter.NewMemory(nil).Admin(), Names: []string{"plain", "parts", "none"},
 		Dial: func(context.Context) (*amqp.Connection, error) { return amqp.Dial(c.Nodes[0].URL) }}
 	defer all.Close()
@@ -86,4 +147,14 @@ func TestAQueueWhoseNodeIsDown(t *testing.T) {
 			t.Errorf("the status of %s: %v", queue, err)
 		}
 	}
+	if _, err := all.Collect(ctx, ops.Question{Queue: "plain"}); !broker.IsAway(err) {
+		t.Errorf("the status of a queue whose node is down: %v", err)
+	}
+	if took := time.Since(asked); took > 40*time.Second {
+		t.Errorf("four statuses took %v", took)
+	}
+
+	need(t, c.Nodes[1].Start(context.WithoutCancel(ctx)))
+	proctest.Eventually(t, time.Minute, "all dead letters", func() bool { return depth("work.dlq").Messages == letters })
+	stop()
 }

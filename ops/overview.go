@@ -205,7 +205,7 @@ func (s *Summary) trouble(now time.Time) Trouble {
 	case s.Blocked > blockedAfter, s.Stopped > blockedAfter,
 		s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "", s.Unknown != "",
 		slices.ContainsFunc(s.Findings, func(f inspect.Finding) bool {
-			return f.Code == inspect.CodeMinority && f.About == "" // the queue itself stands still
+			return f.Code == inspect.CodeNodeDown || f.Code == inspect.CodeMinority && f.About == "" // it stands still itself
 		}):
 		return TroubleBlocked
 	case s.Dead.Missing > 0:

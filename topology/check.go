@@ -70,7 +70,8 @@ func (n Need) inspect() inspect.Need {
 }
 
 // Check returns nil if consumers may start on the queue, a [*RefusedError] which says what to change if they must not,
-// [ErrQueueNotFound], or an error of the connection, after which nothing is known. Warnings go to need.Logger.
+// [ErrQueueNotFound], or an error of the connection or of a queue whose node is down, after which nothing is known.
+// Warnings go to need.Logger.
 //
 // Check refuses a queue if its messages would be lost or reordered, and also if it cannot see whether they would: lost
 // dead letters are silent, a refusal is not. AMQP cannot see the bindings of the dead-letter exchange; without
@@ -86,6 +87,11 @@ func Check(ctx context.Context, conn *amqp.Connection, need Need) error {
 	findings, err := need.findings(ctx, conn)
 	if err != nil {
 		return fmt.Errorf("topology: %w", err)
+	}
+	for _, f := range findings {
+		if f.Code == inspect.CodeNodeDown {
+			return fmt.Errorf("topology: queue %q: %w", need.Queue, broker.ErrAway)
+		}
 	}
 	return need.judge(ctx, findings)
 }
@@ -115,10 +121,10 @@ func refusePartition(ctx context.Context, conn *amqp.Connection, name string) er
 // can break.
 //
 // It judges only the facts that it can see. Without need.Management it sees that the dead-letter exchange does not
-// exist. If that is the default exchange, it sees that its queue does not exist or is full. With need.Management it
-// also sees bindings, policies and other full queues. A quorum queue with at-least-once dead lettering keeps its dead
-// letters through all of that; there only a loop is an error. CheckRoute changes nothing, waits for no policy, and
-// uses channels of its own. With AllowDrop it checks nothing.
+// exist. If that is the default exchange, it sees that its queue does not exist, is full or does not answer for 10 s.
+// With need.Management it also sees bindings, policies and other such queues. A quorum queue with at-least-once dead
+// lettering keeps its dead letters through all of that; there only a loop is an error. CheckRoute changes nothing,
+// waits for no policy, and uses channels of its own. With AllowDrop it checks nothing.
 func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) error {
 	if need.AllowDrop {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ type queueReply struct {
 	Durable    bool     `json:"durable"`
 	AutoDelete bool     `json:"auto_delete"`
 	Exclusive  bool     `json:"exclusive"`
+	State      string   `json:"state"`
 	Arguments  Table    `json:"arguments"`
 	PolicyName string   `json:"policy"`
 	Operator   string   `json:"operator_policy"` // its name
@@ -33,7 +35,7 @@ type queueReply struct {
 }
 
 // queueColumns are those of a queueReply.
-const queueColumns = "name,type,durable,auto_delete,exclusive,arguments,policy,operator_policy," +
+const queueColumns = "name,type,durable,auto_delete,exclusive,state,arguments,policy,operator_policy," +
 	"effective_policy_definition,members,online"
 
 // queue has the policy that the API shows: none for the first 2 to 10 s of a queue, and an empty one if none applies.
@@ -41,14 +43,26 @@ func (r queueReply) queue(vhost string) Queue {
 	return Queue{
 		Name: r.Name, VHost: vhost, Exclusive: r.Exclusive, Members: r.Members, Online: r.Online,
 		Declared:   Declared{Type: r.Type, Durable: r.Durable, AutoDelete: r.AutoDelete, Args: amqp.Table(r.Arguments)},
+		Away:       r.Type == Classic && slices.Contains([]string{"down", "stopped", "crashed"}, r.State),
 		PolicyName: r.PolicyName, operatorName: r.Operator, Policy: amqp.Table(r.Policy), PolicyKnown: r.Policy != nil,
 	}
 }
 
-// Queue returns a queue with the policy that the API shows, up to 10 s late; or ErrNoObject.
+// Queue returns a queue with the policy that the API shows, up to 10 s late; or ErrNoObject. If the node of a classic
+// queue is down, only the list of queues says so: about the one queue, RabbitMQ 3.10 replies that there is none, and
+// 4.3 that it runs.
 func (c *API) Queue(ctx context.Context, vhost, name string) (Queue, error) {
 	reply, err := fetch[queueReply](ctx, c, "?columns="+queueColumns, "queues", vhost, name)
 	reply.Name = name
+	if err != nil && !errors.Is(err, ErrNoObject) || err == nil && reply.Type != Classic {
+		return reply.queue(vhost), err
+	}
+	listed, _ := c.named(ctx, vhost, "^"+regexp.QuoteMeta(name)+"$", queueColumns)
+	for _, q := range listed { // the broker ignores case
+		if q.Name == name && q.queue(vhost).Away {
+			return q.queue(vhost), nil
+		}
+	}
 	return reply.queue(vhost), err
 }
 
@@ -104,23 +118,24 @@ func (c *API) List(ctx context.Context, vhost string) ([]Listed, error) {
 
 // Names returns the names of queues of a virtual host that begin with a prefix, 500 at most.
 func (c *API) Names(ctx context.Context, vhost, prefix string) ([]string, error) {
-	query := url.Values{
-		"page": {"1"}, "page_size": {queuesPage}, "columns": {"name"}, "use_regex": {"true"},
-		"name": {"^" + regexp.QuoteMeta(prefix)},
-	}
-	reply, err := fetch[struct {
-		Items []queueReply `json:"items"`
-	}](ctx, c, "?"+query.Encode(), "queues", vhost)
-	if err != nil {
-		return nil, err
-	}
+	listed, err := c.named(ctx, vhost, "^"+regexp.QuoteMeta(prefix), "name")
 	var names []string
-	for _, q := range reply.Items {
+	for _, q := range listed {
 		if strings.HasPrefix(q.Name, prefix) {
 			names = append(names, q.Name)
 		}
 	}
-	return names, nil
+	return names, err
+}
+
+// named lists the queues whose names match a pattern, 500 at most.
+func (c *API) named(ctx context.Context, vhost, pattern, columns string) ([]queueReply, error) {
+	query := url.Values{"page": {"1"}, "page_size": {queuesPage}, "columns": {columns}, "use_regex": {"true"},
+		"name": {pattern}}
+	reply, err := fetch[struct {
+		Items []queueReply `json:"items"`
+	}](ctx, c, "?"+query.Encode(), "queues", vhost)
+	return reply.Items, err
 }
 
 // largestMessage is the most bytes that Next reads: a broker takes 16 MiB by default, and base64 adds a third.

@@ -19,9 +19,18 @@ type Description struct {
 }
 
 // Look describes a queue. It asks the API, and AMQP if there is no API (nil) or it does not answer: then the user needs
-// the configure permission on the queue. It returns ErrNotFound, or an error of the connection.
+// the configure permission on the queue. AMQP is asked nothing about a queue that is away by the API, because it may
+// not answer. Look returns ErrNotFound, or an error of the connection.
 func Look(ctx context.Context, conn *amqp.Connection, name string, api *API) (Description, error) {
 	d := Description{Queue: Queue{Name: name, VHost: conn.Config.Vhost, Version: VersionOf(conn)}}
+	if api != nil {
+		if err := d.ask(ctx, conn, api); err != nil { // AMQP may know enough
+			d.Trouble = err.Error()
+		}
+	}
+	if d.Away {
+		return d, nil
+	}
 	found, now, err := FindQueue(ctx, conn, name)
 	d.Ready, d.Consumers = now.Messages, now.Consumers
 	var reply *amqp.Error
@@ -30,16 +39,14 @@ func Look(ctx context.Context, conn *amqp.Connection, name string, api *API) (De
 		d.Exclusive = true
 		return d, nil
 	case IsAway(err):
-		d.Away = true
+		if d.Away = true; d.Type == "" {
+			d.Unread = err.Error()
+		}
+		return d, nil
 	case UnlessRefused(err) != nil:
 		return d, err
 	case found == No:
 		return d, ErrNotFound
-	}
-	if api != nil {
-		if err := d.ask(ctx, conn, api); err != nil { // AMQP may know enough
-			d.Trouble = err.Error()
-		}
 	}
 	if api == nil || d.Trouble != "" {
 		if err := d.Read(ctx, conn); err != nil {

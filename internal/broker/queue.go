@@ -39,7 +39,7 @@ type Queue struct {
 	Unread    string // why Declared is not known; empty if it is
 	Denied    bool   // Unread for lack of a permission
 	Exclusive bool   // to one connection
-	Away      bool   // AMQP says that it is a classic queue, and its node is down
+	Away      bool   // it is a classic queue, and its node is down or does not answer
 	Consumed  bool   // it had consumers when API.List or API.Queues listed it
 
 	PolicyName  string     // empty: none, or an operator's alone

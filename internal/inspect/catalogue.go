@@ -21,6 +21,8 @@ const (
 	CodeNoQueue              = "queue-not-found"
 	CodeMinority             = "queue-minority"
 	CodeMemberDown           = "queue-member-down"
+	CodeNodeDown             = "queue-node-down"
+	CodeDeadLetterNodeDown   = "dead-letter-queue-node-down"
 	CodeAlarm                = "broker-alarm"
 	CodeNoStore              = "store-unreachable"
 	CodeNoConsumer           = "no-consumer"
@@ -40,6 +42,8 @@ const (
 	lostSilently = "rejected messages are lost silently"
 	publishers   = "the cluster blocks every connection that publishes: publishers wait, and so do replays and retries " +
 		"through delay queues"
+	startNode = "start the node; do not delete the queue, because the node holds its messages; a quorum queue with " +
+		"members on three nodes stays up (strikes declare)"
 	notCounted = "no failure can be counted: messages that have failed are held until their session ends, then return " +
 		"to the queue; the attempt is not counted"
 )
@@ -121,6 +125,11 @@ var catalogue = map[string]text{
 	},
 
 	// The queue itself
+	CodeNodeDown: {
+		Error, "the node of the queue {queue} is down, or does not answer",
+		"no message can be published to it, delivered from it or acked until the node is back; the node keeps its messages",
+		startNode,
+	},
 	CodeMinority: {
 		Error, "the quorum queue {queue} has no majority: {up} of {members} members are up, and it needs {majority}; " +
 			"down: {nodes}",
@@ -226,6 +235,21 @@ var catalogue = map[string]text{
 		Error, "the dead-letter exchange is the default exchange, and its routing key {key} names no queue",
 		lostSilently,
 		"declare the queue {key}",
+	},
+	CodeDeadLetterNodeDown: {
+		Error, "the node of the dead-letter queue {queue} is down, or does not answer",
+		lostSilently + "; consumers hold them until the node is back",
+		startNode,
+	},
+	CodeDeadLetterNodeDown + "/some": {
+		Warning, "the node of the dead-letter queue {queue} is down, or does not answer",
+		"it takes no dead letters; those that no other queue takes are lost silently",
+		startNode,
+	},
+	CodeDeadLetterNodeDown + "/kept": {
+		Warning, "the node of the dead-letter queue {queue} is down, or does not answer",
+		"dead letters stay where they are until the node is back, and count against the length of their queue",
+		startNode,
 	},
 	"bindings-unknown": {
 		Warning, "the bindings of the dead-letter exchange {exchange} cannot be seen over AMQP",

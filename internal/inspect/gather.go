@@ -37,7 +37,7 @@ func Gather(ctx context.Context, conn *amqp.Connection, need Need, rules []Rule)
 // undecided reports whether a policy that the API does not show yet could turn a finding of the rules into none. A
 // start does not wait for a warning.
 func (f Facts) undecided(rules []Rule, need Need) bool {
-	return need.Management != "" && f.Trouble == "" && !f.PolicyKnown &&
+	return need.Management != "" && f.Trouble == "" && !f.PolicyKnown && !f.Away &&
 		slices.ContainsFunc(Judge(rules, f, need), func(x Finding) bool {
 			return (x.Severity >= Error || need.Closely) && mayFix(x)
 		})
@@ -200,7 +200,8 @@ func (g gatherer) lookUp(ctx context.Context, f *Facts, n Node) (err error) {
 	return err
 }
 
-// lookUpQueue returns nil for a queue that does not exist, or whose node is down: it takes no dead letter.
+// lookUpQueue returns nil for a queue that does not exist. It asks AMQP whether a classic queue answers, because the
+// API does not see at once that the machine of a node is gone.
 func (g gatherer) lookUpQueue(ctx context.Context, f *Facts, name string) (*broker.Queue, error) {
 	if f.asks() {
 		q, err := g.api.Queue(ctx, f.VHost, name)
@@ -208,14 +209,18 @@ func (g gatherer) lookUpQueue(ctx context.Context, f *Facts, name string) (*brok
 		case err == nil:
 			q.Version = f.Version
 			f.Policies.Apply(&q)
-			return &q, nil
+			if q.Type == broker.Classic && !q.Away {
+				_, _, err = broker.FindQueue(ctx, g.conn, name)
+				q.Away = broker.IsAway(err)
+			}
+			return &q, broker.UnlessRefused(err)
 		case errors.Is(err, broker.ErrNoObject):
 			return nil, nil //nolint:nilnil // it is known that there is none
 		}
 		f.silent(err)
 	}
 	d, err := broker.Look(ctx, g.conn, name, nil)
-	if errors.Is(err, broker.ErrNotFound) || d.Away {
+	if errors.Is(err, broker.ErrNotFound) {
 		return nil, nil //nolint:nilnil // it is known that there is none
 	}
 	return &d.Queue, err

@@ -45,7 +45,7 @@ func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) ([]Findin
 func fullQueues(ctx context.Context, conn *amqp.Connection, f Facts) (full []Finding, err error) {
 	for _, q := range f.targets() {
 		limit, set := q.MaxLength()
-		if !set || q.DropsHead() || q.Type != broker.Classic {
+		if !set || q.DropsHead() || q.Type != broker.Classic || q.Away {
 			continue
 		}
 		_, state, err := broker.FindQueue(ctx, conn, q.Name)

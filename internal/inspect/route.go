@@ -58,6 +58,8 @@ type Landing struct {
 	Behind bool
 	late   bool // after the TTL of that queue
 
+	Away bool // its node is down, so it takes no dead letter
+
 	// Delay: dead letters do not stay. After its TTL the queue dead-letters them further, maybe back to where they died.
 	Delay bool
 }
@@ -168,7 +170,11 @@ func (g Graph) land(s hop, r *Route) []hop {
 	}
 	ttl, expires := q.TTL()
 	on, deadLetters := deadLetter(*q, s)
-	r.land(Landing{Name: q.Name, Depends: !s.sure, Behind: s.queues > 1, late: s.delayed, Delay: deadLetters && expires})
+	r.land(Landing{Name: q.Name, Depends: !s.sure, Behind: s.queues > 1, Away: q.Away, late: s.delayed,
+		Delay: deadLetters && expires})
+	if q.Away {
+		return nil
+	}
 	if q.Unread != "" && !q.Exclusive {
 		r.blind(fmt.Sprintf("whether %s dead-letters on cannot be seen: %s", s.at, q.Unread))
 	}

@@ -27,6 +27,7 @@ var All = []Rule{
 	deadLetterRule,
 	deadLetterRouteRule,
 	astrayRule,
+	awayRule,
 	loopRule,
 	strategyRule,
 	conflictRule,
@@ -41,7 +42,7 @@ var All = []Rule{
 }
 
 // RouteRules judge whether a dead letter would be lost, or come back.
-var RouteRules = []Rule{deadLetterRule, deadLetterRouteRule, astrayRule, loopRule}
+var RouteRules = []Rule{deadLetterRule, deadLetterRouteRule, astrayRule, awayRule, loopRule}
 
 // closely returns a rule that judges only what a close look has seen.
 func closely(r Rule) Rule {
@@ -69,6 +70,8 @@ func brokerRule(f Facts, _ Need, report func(Finding)) {
 // readableRule stands for all that cannot be judged if the queue cannot be read.
 func readableRule(f Facts, _ Need, report func(Finding)) {
 	switch {
+	case f.Away:
+		report(Say(CodeNodeDown, Vars{"queue": quoted(f.Name)}))
 	case f.Unread == "":
 	case f.Denied:
 		report(Say(CodeDenied, Vars{"reason": f.Unread}))

@@ -81,7 +81,7 @@ func fullEffect(f Facts, q broker.Queue) (Severity, string) {
 func (f Facts) keptElsewhere(q broker.Queue) bool {
 	for _, l := range f.Route.Landings {
 		other := f.Known.Queues[l.Name]
-		if other == nil || l.Depends || l.Behind || l.Name == q.Name || other.Type != broker.Classic &&
+		if other == nil || l.Depends || l.Behind || l.Away || l.Name == q.Name || other.Type != broker.Classic &&
 			other.Type != broker.Quorum {
 			continue
 		}

@@ -90,6 +90,28 @@ func astrayRule(f Facts, need Need, report func(Finding)) {
 	}
 }
 
+// awayRule judges whether the dead letters end in queues whose nodes are down. A queue that is up and takes them all
+// keeps them. One that takes some of them may be the queue of all that there are.
+func awayRule(f Facts, need Need, report func(Finding)) {
+	some, all := f.Route.Open || len(f.Route.Unseen) > 0, len(f.Route.Unseen) > 0
+	for _, l := range f.Route.Landings {
+		up := !l.Away && !l.Delay
+		some, all = some || up, all || up && !l.Depends
+	}
+	for _, l := range f.Route.Landings {
+		entry, severity := CodeDeadLetterNodeDown, lost(need)
+		switch {
+		case !l.Away:
+			continue
+		case f.KeepsDeadLetters():
+			entry, severity = entry+"/kept", Warning
+		case all || some && l.Depends:
+			entry, severity = entry+"/some", Warning
+		}
+		report(Say(entry, Vars{"queue": quoted(l.Name)}).as(severity))
+	}
+}
+
 // strategyRule warns of a quorum queue that dead-letters at most once, as all classic queues do.
 func strategyRule(f Facts, need Need, report func(Finding)) {
 	_, set := f.DeadLetterExchange()

@@ -63,9 +63,20 @@ func bound(kind string, bindings ...broker.Binding) func(*Facts) {
 	return func(f *Facts) { f.Exchange.Kind, f.Exchange.Bindings = kind, bindings }
 }
 
+// away is queues that are known, and whose nodes are down.
+func away(names ...string) func(*Facts) {
+	return func(f *Facts) {
+		for _, name := range names {
+			keeps(name)(f)
+			f.Known.Queues[name].Away = true
+		}
+	}
+}
+
 func changes(c ...func(*Facts)) []func(*Facts) { return c }
 
 func TestJudge(t *testing.T) {
+	const awayError, awayWarning = "error dead-letter-queue-node-down", "warning dead-letter-queue-node-down"
 	limited := Need{Queue: "q", MaxRetries: 3}
 	ordered := Need{Queue: "q", MaxRetries: 3, Ordered: true}
 	dropping := Need{Queue: "q", MaxRetries: 3, AllowDrop: true}
@@ -164,6 +175,27 @@ func TestJudge(t *testing.T) {
 		{"default exchange, no key", changes(with(broker.ArgDeadLetterExchange, "")), limited, "error dead-letter-loop"},
 		{"default exchange, own name", changes(with(broker.ArgDeadLetterExchange, ""), with(broker.ArgDeadLetterKey,
 			"q")), limited, "error dead-letter-loop"},
+		{"node down", changes(func(f *Facts) { f.Away = true }), limited, "error queue-node-down"},
+		{"node of the dead-letter queue down", changes(classic, away("q.dlq")), limited, awayError},
+		{"node of the dead-letter queue down, allowed", changes(classic, away("q.dlq")), dropping, awayWarning},
+		{"node of the dead-letter queue down, at least once", changes(away("q.dlq")), limited, awayWarning},
+		{"node of the queue behind the default exchange down", changes(classic, with(broker.ArgDeadLetterExchange, ""),
+			with(broker.ArgDeadLetterKey, "d"), away("d"), func(f *Facts) { f.Exchange = Exchange{Exists: broker.Yes} }),
+			limited, awayError},
+		{"nodes of both dead-letter queues down", changes(classic, bound("fanout", toQueue("a", ""), toQueue("b", "")),
+			away("a", "b")), limited, awayError + ", " + awayError},
+		{"node of one dead-letter queue down", changes(classic, bound("fanout", toQueue("a", ""), toQueue("b", "")),
+			away("a")), limited, awayWarning},
+		{"node of the queue of some dead letters down", changes(classic, bound("topic", toQueue("all", "#"),
+			toQueue("some", "eu")), away("some")), limited, awayWarning},
+		{"node of the queue of all dead letters down", changes(classic, bound("topic", toQueue("all", "#"),
+			toQueue("some", "eu")), away("all")), limited, awayError},
+		{"node of the queue of other dead letters down", changes(classic, bound("topic", toQueue("us", "us"),
+			toQueue("eu", "eu")), away("us")), limited, "warning dead-letter-key-open, " + awayWarning},
+		{"node down behind a delay", changes(classic, keeps("q.dlq", broker.ArgTTL, int64(9), broker.ArgDeadLetterExchange,
+			"", broker.ArgDeadLetterKey, "d"), away("d")), limited, awayError},
+		{"node down behind a queue", changes(classic, keeps("q.dlq", broker.ArgDeadLetterExchange, "",
+			broker.ArgDeadLetterKey, "d"), away("d")), limited, awayWarning},
 		{"at most once", changes(without(broker.ArgStrategy)), limited, "warning dead-letter-at-most-once"},
 		{"at least once without reject-publish", changes(without(broker.ArgOverflow)), limited,
 			"warning dead-letter-at-most-once"},
