@@ -149,7 +149,8 @@ type Management struct {
 // Open returns q with its Handling filled in, which lists the actions that are safe on the queue. It asks the
 // management API, if its URL is given. If the API does not answer, Open asks AMQP, and the user needs the configure
 // permission on the queue. It changes nothing. It may wait 15 s for the policy of a quorum queue that was just
-// declared. Its error wraps ErrQueueNotFound, is a *FieldError, or is that of the connection.
+// declared. Its error wraps ErrQueueNotFound, is a *FieldError, says that the queue's node is down, or is
+// that of the connection.
 func Open(ctx context.Context, q Queue, api Management) (*Queue, error) {
 	if err := q.validate(); err != nil {
 		return nil, err
@@ -177,5 +178,8 @@ func handling(ctx context.Context, conn *amqp.Connection, queue string, api Mana
 		}
 	}
 	d, err := broker.Describe(ctx, conn, queue, m)
+	if err == nil && d.Away {
+		err = broker.ErrAway
+	}
 	return handlingOf(d), err
 }

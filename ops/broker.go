@@ -64,7 +64,7 @@ func (c *question) askBroker(ctx context.Context, s *Status) error {
 		s.note("cannot count the messages in %s: the broker's user needs the read permission on it, or the management "+
 			"API: %v", printable.Name(s.Dead.Queue), err)
 	case broker.IsAway(err):
-		s.note("cannot count the messages in %s: %v", printable.Name(s.Dead.Queue), err)
+		s.Dead.away = true
 	case err != nil:
 		return c.lost(err)
 	case found:

@@ -49,6 +49,7 @@ type DeadLetters struct {
 
 	blockedUnseen bool // Blocked is not known
 
+	away      bool  // the node of Queue is down
 	consumers int   // of Queue
 	moving    bool  // the management API is behind AMQP
 	recent    int64 // of Count and Blocked, so late that they may be on their way
@@ -155,7 +156,10 @@ func (d *DeadLetters) sum() {
 
 // Holding says where the dead letters are. It is escaped.
 func (d DeadLetters) Holding() string {
-	if d.Holds == nil {
+	switch {
+	case d.away:
+		return "unknown whether they arrived: the node of the queue " + printable.Name(d.Queue) + " is down"
+	case d.Holds == nil:
 		return "unknown whether they arrived: there is no queue " + printable.Name(d.Queue) +
 			" (--dead-letter-queue names another)"
 	}

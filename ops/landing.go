@@ -20,6 +20,7 @@ import (
 type DeadLetterQueue struct {
 	Name    string
 	Assumed error // why the name is a guess; nil: it is not
+	Away    bool  // its node is down, or does not answer
 }
 
 // Guess says that Name is a guess for the dead-letter queue of a queue, and why. It is not escaped.
@@ -100,7 +101,7 @@ func chooseLanding(queue string, l doctor.Landing) (DeadLetterQueue, error) {
 	for _, queues := range ranks {
 		switch {
 		case len(queues) == 1:
-			return DeadLetterQueue{Name: queues[0].Name}, nil
+			return DeadLetterQueue{Name: queues[0].Name, Away: queues[0].Away}, nil
 		case len(queues) > 1:
 			return DeadLetterQueue{}, &AmbiguousError{queue, queues}
 		}

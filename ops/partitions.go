@@ -20,6 +20,7 @@ import (
 type Partition struct {
 	Queue     string `json:"queue"`
 	Missing   bool   `json:"missing,omitempty"` // the broker has no such queue
+	Away      bool   `json:"away,omitempty"`    // its node is down
 	Ready     int    `json:"ready"`
 	Unacked   *int   `json:"unacked,omitempty"` // by the management API; nil: it did not say
 	Consumers int    `json:"consumers"`         // including those that wait
@@ -47,7 +48,8 @@ func (c *question) askPartitions(ctx context.Context, s *Status) error {
 		if err != nil && !broker.IsAway(err) {
 			return c.lost(err)
 		}
-		p.Missing, p.Ready, p.Consumers = !found, q.Messages, q.Consumers
+		p.Away = broker.IsAway(err)
+		p.Missing, p.Ready, p.Consumers = !found && !p.Away, q.Messages, q.Consumers
 		s.Partitions = append(s.Partitions, p)
 	}
 	return nil
@@ -77,7 +79,7 @@ func (c *question) load(ctx context.Context, s *Status) (sum broker.Load, err er
 	}
 	for i := range s.Partitions {
 		p := &s.Partitions[i]
-		if p.Missing {
+		if p.Missing || p.Away {
 			continue
 		}
 		one, err := doctor.Measure(ctx, c.conn, c.api(p.Queue))

@@ -93,6 +93,9 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, force bool) error {
 	return q.broker.With(ctx, func(conn *amqp.Connection) error {
 		need, tried := q.broker.Management(ctx, conn, inspect.Need{Queue: q.queue})
 		at, err := q.find(ctx, conn, need)
+		if err == nil && at.Away {
+			err = fmt.Errorf("dead-letter queue %s: %w", q.where(), broker.ErrAway)
+		}
 		if err != nil {
 			return err
 		}

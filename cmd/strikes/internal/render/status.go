@@ -116,6 +116,9 @@ func (p *page) partitions(all []ops.Partition) {
 		switch {
 		case one.Missing:
 			missing.add(term.Alarm, "           %s does not exist; strikes doctor says what to do", printable.Name(one.Queue))
+		case one.Away:
+			missing.add(term.Alarm, "           the node of %s is down; strikes doctor says what to do",
+				printable.Name(one.Queue))
 		case one.Consumers == 0:
 			idle = append(idle, printable.Name(one.Queue))
 		}
