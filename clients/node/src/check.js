@@ -1,9 +1,10 @@
 // The facts that AMQP alone reports about a queue. `strikes doctor QUEUE` also sees policies and bindings, by the
 // management API.
 import { isUnconverted, RefusedError, UnreadableError } from './errors.js'
-import { within } from './wait.js'
+import { NoAnswerError, within } from './wait.js'
 
 const ANSWER = 10_000
+const QUEUE_ANSWER = 9_000
 const ACCESS_REFUSED = 403
 const NOT_FOUND = 404
 
@@ -70,10 +71,15 @@ export async function checkRoute(model, queue, facts) {
     )
   }
   const key = facts.args['x-dead-letter-routing-key']
-  if (typeof key !== 'string' || (await exists(model, (ch) => ch.checkQueue(key))) !== false) return undefined
+  // RabbitMQ 4.3.6 answers about a classic queue whose node was killed after a minute.
+  const answers = (/** @type {import('amqplib').Channel} */ ch) =>
+    within(Promise.resolve(ch.checkQueue(String(key))), QUEUE_ANSWER, 'checking the queue').catch((err) => {
+      throw err instanceof NoAnswerError ? Object.assign(err, { code: NOT_FOUND }) : err
+    })
+  if (typeof key !== 'string' || (await exists(model, answers)) !== false) return undefined
   return new Error(
-    `the dead-letter queue ${JSON.stringify(key)} of queue ${JSON.stringify(queue)} does not exist, ` +
-    'so dead letters would be lost; declare it'
+    `the dead-letter queue ${JSON.stringify(key)} of queue ${JSON.stringify(queue)} does not exist, or its node is ` +
+    'down, so dead letters would be lost; declare it, or start the node'
   )
 }
 

@@ -90,8 +90,11 @@ export function pause(ms, stop) {
   })
 }
 
+/** There was no answer in time. */
+export class NoAnswerError extends Error {}
+
 /**
- * The result of a promise, or an error after ms. The promise may go on.
+ * The result of a promise, or a NoAnswerError after ms. The promise may go on.
  * @template T
  * @param {Promise<T>} promise
  * @param {number} ms
@@ -104,7 +107,7 @@ export async function within(promise, ms, what) {
   promise.catch(() => {}) // its late failure is of no interest
   try {
     return await Promise.race([promise, new Promise((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`${what}: no answer within ${ms} ms`)), ms)
+      timer = setTimeout(() => reject(new NoAnswerError(`${what}: no answer within ${ms} ms`)), ms)
     })])
   } finally {
     clearTimeout(timer)
