@@ -12,6 +12,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -87,4 +88,54 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 			stop()
 		})
 	}
+}
+
+// TestReplayingDeadLetterQueue: after a start of the broker a quorum queue takes nothing while it replays its log. A
+// consumer that starts meanwhile holds its dead letters. The replay is that of a queue whose process is suspended.
+func TestReplayingDeadLetterQueue(t *testing.T) {
+	t.Parallel()
+	node := privateBroker(t, servers.RabbitMQOptions{})
+	dial := consumer.Dialer(node.URL, amqp.Config{})
+	conn, err := dial(t.Context())
+	need(t, err)
+	defer conn.Close()
+	need(t, topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders", Type: topology.Classic}))
+	eval := func(call string) {
+		t.Helper()
+		need(t, errOf(node.Ctl(t.Context(), "eval", "ok = sys:"+call+"('%2F_orders.dlq').")))
+	}
+	eval("suspend")
+	ch, err := conn.Channel()
+	need(t, err)
+	need(t, confirmed(ch, "orders", amqp.Publishing{MessageId: "1"}))
+	held, dead := make(chan error, 1), make(chan struct{})
+	runConsumer(t, consumer.Consumer{
+		Queue: "orders", Counter: counters(t),
+		Handler: func(context.Context, amqp.Delivery) error { return consumer.Reject(errPoison) },
+		Observer: observer(func(e consumer.Event) {
+			switch e.Outcome {
+			case consumer.OutcomeHold:
+				held <- e.Err
+			case consumer.OutcomeDeadLetter:
+				close(dead)
+			default:
+			}
+		}),
+	}, dial)
+	select {
+	case err := <-held:
+		if !errors.As(err, new(*topology.RefusedError)) {
+			t.Error(err)
+		}
+	case <-dead:
+		t.Error("it was dead-lettered to a queue that takes nothing")
+	case <-time.After(time.Minute):
+		t.Error("it was not held")
+	}
+	eval("resume")
+	<-dead
+	proctest.Eventually(t, time.Minute, "the dead letter", func() bool {
+		q, err := ch.QueueDeclarePassive("orders.dlq", true, false, false, false, nil)
+		return err == nil && q.Messages == 1
+	})
 }

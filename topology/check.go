@@ -121,10 +121,12 @@ func refusePartition(ctx context.Context, conn *amqp.Connection, name string) er
 // can break.
 //
 // It judges only the facts that it can see. Without need.Management it sees that the dead-letter exchange does not
-// exist. If that is the default exchange, it sees that its queue does not exist, is full or does not answer for 10 s.
-// With need.Management it also sees bindings, policies and other such queues. A quorum queue with at-least-once dead
-// lettering keeps its dead letters through all of that; there only a loop is an error. CheckRoute changes nothing,
-// waits for no policy, and uses channels of its own. With AllowDrop it checks nothing.
+// exist. If that is the default exchange, it sees that its queue does not exist, is full or does not answer. Otherwise
+// it sees that the queue with the usual name (orders.dlq behind orders.dlx) does not answer: its node is down, or the
+// broker has just started, and the queue replays its log. With need.Management it also sees bindings, policies and
+// other such queues. A quorum queue with at-least-once dead lettering keeps its dead letters through all of that; there
+// only a loop is an error. CheckRoute changes nothing, waits for no policy, and uses channels of its own. With
+// AllowDrop it checks nothing.
 func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) error {
 	if need.AllowDrop {
 		return nil

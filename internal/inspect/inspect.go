@@ -28,35 +28,51 @@ func CheckRoute(ctx context.Context, conn *amqp.Connection, need Need) ([]Findin
 	if err != nil {
 		return nil, err
 	}
-	rules, full := RouteRules, []Finding(nil)
+	rules, now := RouteRules, []Finding(nil)
 	if f.KeepsDeadLetters() {
 		rules = []Rule{loopRule}
-	} else if full, err = fullQueues(ctx, conn, f); err != nil {
+	} else if now, err = takingNone(ctx, conn, f); err != nil {
 		return nil, fmt.Errorf("check the dead-letter queues of queue %q: %w", need.Queue, err)
 	}
-	return slices.DeleteFunc(append(Judge(rules, f, need), full...), func(x Finding) bool {
+	return slices.DeleteFunc(append(Judge(rules, f, need), now...), func(x Finding) bool {
 		return x.Severity < Error || x.Code == CodeDeadLetterUnproven
 	}), nil
 }
 
-// fullQueues finds the dead-letter queues that refuse a message now. A passive declare counts the messages that count
+// takingNone finds the dead-letter queues that take no message now. A passive declare counts the messages that count
 // against x-max-length. Quorum queues do not refuse messages that are dead-lettered at most once (measured on 3.10,
-// 4.0 and 4.3).
-func fullQueues(ctx context.Context, conn *amqp.Connection, f Facts) (full []Finding, err error) {
-	for _, q := range f.targets() {
+// 4.0 and 4.3), but none takes one while it replays its log. If the bindings of the exchange cannot be seen, the queue
+// with the usual name is presumed to be behind it.
+func takingNone(ctx context.Context, conn *amqp.Connection, f Facts) (found []Finding, err error) {
+	targets := f.targets()
+	exchange, _ := f.DeadLetterExchange()
+	if usual := EndOf(exchange); f.Exchange.Exists == broker.Yes && exchange != "" && !f.Exchange.Bound &&
+		broker.CheckName(usual) == nil {
+		targets = append(targets, broker.Queue{Name: usual, Declared: broker.Declared{Type: broker.Quorum}})
+	}
+	for _, q := range targets {
 		limit, set := q.MaxLength()
-		if !set || q.DropsHead() || q.Type != broker.Classic || q.Away {
-			continue
-		}
-		_, state, err := broker.FindQueue(ctx, conn, q.Name)
-		if err := broker.UnlessRefused(err); err != nil {
-			return nil, err
-		}
-		if int64(state.Messages) >= limit {
-			full = append(full, Say("dead-letter-queue-full", Vars{"queue": quoted(q.Name), "length": q.LengthText()}))
+		switch {
+		case q.Away: // awayRule
+		case q.Type == broker.Quorum:
+			takes, err := broker.Takes(ctx, conn, q.Name)
+			if err != nil {
+				return nil, err
+			}
+			if !takes {
+				found = append(found, Say(CodeDeadLetterNodeDown, Vars{"queue": quoted(q.Name)}))
+			}
+		case q.Type == broker.Classic && set && !q.DropsHead():
+			_, state, err := broker.FindQueue(ctx, conn, q.Name)
+			if err := broker.UnlessRefused(err); err != nil {
+				return nil, err
+			}
+			if int64(state.Messages) >= limit {
+				found = append(found, Say("dead-letter-queue-full", Vars{"queue": quoted(q.Name), "length": q.LengthText()}))
+			}
 		}
 	}
-	return full, nil
+	return found, nil
 }
 
 // UsualRetries is consumer.DefaultMaxRetries: how many retries a queue must allow if it is not said how many its
