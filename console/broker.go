@@ -23,6 +23,8 @@ type rabbit interface {
 	// about the broker last, and always. A report may have findings beside its Err.
 	Examine(ctx context.Context, queue string, retries int, show func(done doctor.Report, of int)) error
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
+	// Unconsumed returns the result of ops.Unconsumed.
+	Unconsumed(ctx context.Context, queue string) (how string, err error)
 	// Alone reports whether a queue is known to share its dead-letter queue with no other.
 	Alone(ctx context.Context, queue string) bool
 	// DeadLetters returns the dead-letter queue of a queue, and its name. with has the Preview and the Progress.
@@ -131,6 +133,14 @@ func (d *dialled) DeliveryLimit(ctx context.Context, need inspect.Need) (found [
 		return err
 	})
 	return found, err
+}
+
+func (d *dialled) Unconsumed(ctx context.Context, queue string) (how string, err error) {
+	err = d.with(ctx, func(conn *amqp.Connection) (err error) {
+		how, err = ops.Unconsumed(ctx, conn, d.need(queue))
+		return err
+	})
+	return how, err
 }
 
 func (d *dialled) Alone(ctx context.Context, queue string) (alone bool) {

@@ -26,7 +26,7 @@ type change struct {
 	ID     string
 	Number string // of retries, for a limit
 	Reason string
-	Anyway bool // although the queue's own delivery limit is lower
+	Anyway bool // although the queue's own delivery limit is lower, or a pause may delete the queue
 }
 
 // changeView is the page that asks for the reason.
@@ -35,7 +35,7 @@ type changeView struct {
 	All    []change // the same for each message or queue; one, or those that were selected
 	Action string   // address of the form
 	Facts  []string // the present state of each
-	Refuse string   // by the check of the delivery limit; Anyway overrules it
+	Refuse string   // by the check of the delivery limit, or of a pause; Anyway overrules it
 }
 
 // mostChanges are made at once.
@@ -178,18 +178,21 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v := changeView{change: all[0], All: all}
+	wrong := ""
+	if n, err := strconv.Atoi(v.Number); v.SetsLimit() && (err != nil || n < 0 || n > counter.MaxOverride) {
+		wrong = fmt.Sprintf("The number of retries must be 0 to %d, got %s.", counter.MaxOverride, shown(v.Number))
+	}
+	if v.Reason == "" {
+		wrong = noReason
+	}
+	if wrong != "" {
+		return c.showChange(w, r, http.StatusUnprocessableEntity, wrong, v)
+	}
+	if v.Refuse = c.dangers(r.Context(), all); v.Refuse != "" {
+		return c.showChange(w, r, http.StatusConflict, "", v)
+	}
 	res := result{OK: true}
 	for i, ch := range all {
-		wrong := ""
-		if n, err := strconv.Atoi(ch.Number); ch.SetsLimit() && (err != nil || n < 0 || n > counter.MaxOverride) {
-			wrong = fmt.Sprintf("The number of retries must be 0 to %d, got %s.", counter.MaxOverride, shown(ch.Number))
-		}
-		if ch.Reason == "" {
-			wrong = noReason
-		}
-		if wrong != "" {
-			return c.showChange(w, r, http.StatusUnprocessableEntity, wrong, v)
-		}
 		q := c.records(ch.Queue)
 		var unwritten error
 		q.Warn = func(err error) { unwritten = err }
@@ -219,6 +222,19 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
+// dangers has the questions of pauses after which the broker may delete a queue.
+func (c *Console) dangers(ctx context.Context, all []change) (text string) {
+	if all[0].Verb != ops.VerbPause || all[0].Anyway {
+		return ""
+	}
+	for _, ch := range all {
+		if plan, err := ch.Plan(ctx, c.records(ch.Queue), ops.Ask{}); err == nil { // else the change itself fails
+			text += " " + plan.Question(1)
+		}
+	}
+	return strings.TrimSpace(text)
+}
+
 // carryOut makes a change and returns its result as text.
 func (c *Console) carryOut(ctx context.Context, q *ops.Queue, ch change, actor string) (string, error) {
 	ask := ops.Ask{ID: ch.ID, Note: counter.Note{By: actor, Why: ch.Reason}}
@@ -228,6 +244,9 @@ func (c *Console) carryOut(ctx context.Context, q *ops.Queue, ch change, actor s
 			return "", err
 		}
 		ask.MaxRetries = &n
+	}
+	if ch.Anyway {
+		q.Unconsumed = nil
 	}
 	plan, err := ch.Plan(ctx, q, ask)
 	if errors.Is(err, ops.ErrNone) {

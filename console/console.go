@@ -99,9 +99,15 @@ func (c *Console) Close() error {
 
 // records are those of a queue.
 func (c *Console) records(queue string) *ops.Queue {
-	return &ops.Queue{Store: c.store, VHost: c.opts.VHost, Name: queue, Warn: func(err error) {
-		c.opts.Logger.Warn("console: records", "queue", queue, "err", err)
-	}}
+	return &ops.Queue{
+		Store: c.store, VHost: c.opts.VHost, Name: queue,
+		Unconsumed: func(ctx context.Context) (string, error) {
+			ctx, cancel := context.WithTimeout(ctx, c.patience.answer)
+			defer cancel()
+			return c.broker.Unconsumed(ctx, queue)
+		},
+		Warn: func(err error) { c.opts.Logger.Warn("console: records", "queue", queue, "err", err) },
+	}
 }
 
 // ServeHTTP serves the pages below Options.Prefix. It answers 403 to a request that it does not let in.

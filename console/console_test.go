@@ -38,7 +38,8 @@ type fakeBroker struct {
 	examine chan struct{} // Examine of all queues waits until it is closed
 	hangs   func()        // Examine calls it, unless it is nil
 	dead    *fakeLetters
-	shared  bool // other queues share the dead-letter queue
+	shared  bool              // other queues share the dead-letter queue
+	deletes map[string]string // by queue: how the broker deletes it without consumers
 
 	away   atomic.Pointer[error] // why the broker does not answer; nil if it does
 	panics atomic.Bool           // Collect does
@@ -92,6 +93,9 @@ func (b *fakeBroker) Collect(context.Context, ops.Question) (ops.Status, error) 
 }
 func (b *fakeBroker) DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error) {
 	return nil, b.err()
+}
+func (b *fakeBroker) Unconsumed(_ context.Context, queue string) (how string, err error) {
+	return b.deletes[queue], b.err()
 }
 func (b *fakeBroker) Examine(ctx context.Context, queue string, _ int, show func(doctor.Report, int)) error {
 	if queue == "" {

@@ -175,6 +175,36 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
+// TestPauseOfADoomedQueue: the console asks again before a pause after which the broker deletes a queue, or may. None
+// of several queues is paused before the answer.
+func TestPauseOfADoomedQueue(t *testing.T) {
+	const doomed = "queue bills is auto-delete: the broker deletes it"
+	f := newFixture(t, Options{Allow: AllVerbs()}, func(b *fakeBroker) {
+		b.deletes = map[string]string{"bills": doomed}
+	})
+	two := "/" + link("change", "verb", "pause") + "&pick-queue=orders&pick-queue=bills"
+	w := f.post(two, url.Values{"why": {"a deploy"}})
+	if body := w.Body.String(); w.Code != http.StatusConflict || !strings.Contains(body, "Q"+doomed[1:]) ||
+		!strings.Contains(body, `name="anyway"`) || strings.Contains(body, "Queue orders") {
+		t.Errorf("status %d: %s", w.Code, body)
+	}
+	if note, err := f.store.Paused(t.Context(), "/", "orders"); err != nil || note != nil {
+		t.Errorf("orders: %+v, %v", note, err)
+	}
+	away := errors.New("no route to it")
+	f.broker.away.Store(&away)
+	w = f.post(query("change", "verb", "pause"), url.Values{"why": {"a deploy"}})
+	if body := w.Body.String(); w.Code != http.StatusConflict || !strings.Contains(body, "no route to it. Pause it?") {
+		t.Errorf("the broker is away: status %d: %s", w.Code, body)
+	}
+	if w := f.post(two, url.Values{"why": {"a deploy"}, "anyway": {"1"}}); w.Code != http.StatusSeeOther {
+		t.Errorf("anyway: status %d", w.Code)
+	}
+	if note, err := f.store.Paused(t.Context(), "/", "bills"); err != nil || note == nil {
+		t.Errorf("bills: %+v, %v", note, err)
+	}
+}
+
 func TestHeadlines(t *testing.T) {
 	now := time.Now()
 	ago := func(d time.Duration) ops.Message {

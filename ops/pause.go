@@ -5,9 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
@@ -23,6 +28,7 @@ type Pause struct {
 	Done      bool       `json:"done"`
 	Consumers []Consumer `json:"consumers,omitempty"` // processes that consume the queue
 	Breaker   *Breaker   `json:"breaker,omitempty"`   // that a resume closes
+	Risk      string     `json:"risk,omitempty"`      // of a pause: how the broker deletes the queue, or may delete it
 
 	why     counter.Note
 	wait    time.Duration
@@ -45,7 +51,44 @@ func planPause(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	if paused != nil && (paused.Holding == nil || !paused.Holding.Only) { // else the pause becomes the operator's
 		p.Before, p.Note = true, paused.Note
 	}
+	if err == nil && !p.Before && q.Unconsumed != nil {
+		var unknown error
+		if p.Risk, unknown = q.Unconsumed(ctx); unknown != nil {
+			p.Risk = fmt.Sprintf("if queue %s is auto-delete or expires, the broker deletes it with its messages once its "+
+				"consumers stop; it cannot be asked: %v", printable.Name(q.Name), unknown)
+		}
+		err = ctx.Err()
+	}
 	return p, err
+}
+
+// Unconsumed says how the broker deletes need.Queue, or one of its partitions, with its messages once the consumers
+// stop; empty: it does not. Without need.Management it sees no policy.
+func Unconsumed(ctx context.Context, conn *amqp.Connection, need inspect.Need) (how string, err error) {
+	api, err := need.API()
+	if err != nil {
+		return "", err
+	}
+	look := func(name string) error {
+		d, err := broker.Look(ctx, conn, name, api)
+		if why := inspect.Unconsumed(d.Queue); len(why) > 0 {
+			how = fmt.Sprintf("queue %s %s", printable.Name(name), why[0])
+		}
+		if err == nil && d.Unread != "" {
+			err = errors.New(d.Unread)
+		}
+		return err
+	}
+	if err = look(need.Queue); !errors.Is(err, broker.ErrNotFound) {
+		return how, err
+	}
+	n, err := broker.PartitionsOf(ctx, conn, need.Queue)
+	for i := 0; i < n && how == "" && err == nil; i++ {
+		if err = look(broker.Partition(need.Queue, i)); errors.Is(err, broker.ErrNotFound) {
+			err = nil
+		}
+	}
+	return how, err
 }
 
 // planResume finds the pause that a resume ends, and the breaker that it closes.
@@ -91,8 +134,13 @@ func pauseNow(ctx context.Context, q *Queue, _ string) (string, error) {
 	return text + "; paused consumers take no messages and count nothing, until an operator resumes the queue", nil
 }
 
-// Question is empty: a pause destroys nothing.
-func (*Pause) Question(int) string { return "" }
+// Question asks only before the broker may delete the queue.
+func (p *Pause) Question(int) string {
+	if p.Risk == "" {
+		return ""
+	}
+	return strings.ToUpper(p.Risk[:1]) + p.Risk[1:] + ". Pause it?"
+}
 
 // Do pauses or resumes the queue, and waits as long as it was asked to until the consumers of a paused one stop.
 func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
@@ -160,7 +208,7 @@ func (p *Pause) Text() string {
 	case p.Done:
 		return queue + ": paused" + p.stopped()
 	}
-	return queue + ": would be paused"
+	return strings.TrimSuffix(queue+": would be paused; "+p.Risk, "; ")
 }
 
 // closed says that the breaker is closed.

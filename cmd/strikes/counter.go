@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
@@ -14,6 +15,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -165,7 +167,8 @@ func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Que
 		return err
 	}
 	defer store.Close()
-	err = f(&ops.Queue{Store: store.Admin(), VHost: vhost, Name: queue, Warn: unaudited(c.Err)})
+	err = f(&ops.Queue{Store: store.Admin(), VHost: vhost, Name: queue, Warn: unaudited(c.Err),
+		Unconsumed: func(ctx context.Context) (string, error) { return c.unconsumed(ctx, queue) }})
 	var foreign *ops.ForeignError
 	switch {
 	case errors.As(err, &foreign):
@@ -180,6 +183,22 @@ func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Que
 		return cli.Misusef("%w: nothing is done; replay what is in the dead-letter queue instead", err)
 	}
 	return err
+}
+
+// unconsumed asks the broker whether it deletes a queue once its consumers stop.
+func (c *storeVerb) unconsumed(ctx context.Context, queue string) (how string, err error) {
+	b, err := c.Broker()
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
+	defer cancel()
+	err = b.With(ctx, func(conn *amqp.Connection) error {
+		need, _ := b.Management(ctx, conn, inspect.Need{Queue: queue})
+		how, err = ops.Unconsumed(ctx, conn, need)
+		return err
+	})
+	return how, err
 }
 
 // redisCLI is a line for a shell that gives a command to the store at a URL; it asks for the password, if there is one.

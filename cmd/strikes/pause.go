@@ -30,14 +30,18 @@ count nothing. Running handlers finish, as at a stop. pause waits for that. It
 names the processes that have not stopped (exit 1); the queue is paused
 nevertheless. Who, when and why are kept until the queue is resumed. A store
 that loses its memory loses the pause, and a pause that no consumer has read for
-30 days ends.`,
+30 days ends.
+
+The broker deletes an auto-delete queue with its messages once its consumers
+stop, and one with x-expires after that time. pause asks first then, and if the
+broker cannot say.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
 	}
 	cmd.Flags().DurationVar(&c.wait, "wait", 5*time.Second,
 		"wait for this `TIME` until all consumers have stopped; 0: do not wait")
 	c.addNote(cmd)
-	c.addDryRun(cmd, "paused")
-	c.addOutput(cmd, "print one JSON object")
+	c.addChange(cmd, "paused", "")
+	c.AddManagement(cmd)
 	return cmd
 }
 

@@ -46,6 +46,7 @@ func TestServers(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/servers",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "astray": astray,
+			"doomed": doomed,
 			"sharing": sharing, "depth": depth, "until": until, "overwrite": overwrite, "old": old, "nameless": nameless},
 		Setup: func(e *testscript.Env) error {
 			queue := "cli." + uuid.NewString()
@@ -192,6 +193,20 @@ func classic(ts *testscript.TestScript, _ bool, args []string) {
 func astray(ts *testscript.TestScript, _ bool, args []string) {
 	expires := amqp.Table{"x-expires": 600_000}
 	onChannel(ts, func(ch *amqp.Channel) error { return deadLettering(ch, args[0], args[0]+".dead", expires) })
+}
+
+// doomed is a script's command: doomed QUEUE [EXPIRES] declares a queue that the broker deletes without consumers.
+func doomed(ts *testscript.TestScript, _ bool, args []string) {
+	expires := amqp.Table{}
+	if len(args) > 1 {
+		ms, err := strconv.Atoi(args[1])
+		ts.Check(err)
+		expires["x-expires"] = ms
+	}
+	onChannel(ts, func(ch *amqp.Channel) error {
+		_, err := ch.QueueDeclare(args[0], true, len(args) == 1, false, false, expires)
+		return err
+	})
 }
 
 // deadLettering declares a classic queue whose dead letters land in another.

@@ -45,14 +45,19 @@ func Temporary(q broker.Queue) (why []string) {
 	if q.Exclusive {
 		return []string{"is exclusive to one connection, and deleted with it"}
 	}
-	if q.AutoDelete {
-		why = append(why, "is deleted when its last consumer leaves")
-	}
-	if expires, set := q.Expires(); set {
-		why = append(why, fmt.Sprintf("is deleted after %d ms without a consumer", expires))
-	}
-	if q.Type != "" && !q.Durable {
+	if why = Unconsumed(q); q.Type != "" && !q.Durable {
 		why = append(why, "is not durable: a restart of the broker deletes it")
+	}
+	return why
+}
+
+// Unconsumed returns why the broker deletes a queue that its consumers leave; empty: it does not.
+func Unconsumed(q broker.Queue) (why []string) {
+	if q.AutoDelete {
+		why = append(why, "is auto-delete: the broker deletes it with its messages once its last consumer stops")
+	}
+	if ms, set := q.Expires(); set {
+		why = append(why, fmt.Sprintf("expires: the broker deletes it with its messages after %d ms without a consumer", ms))
 	}
 	return why
 }

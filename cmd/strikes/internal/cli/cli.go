@@ -174,6 +174,9 @@ func (s Streams) Confirm(ctx context.Context, yes, dryRun bool, question string)
 		if dryRun {
 			hint = " (--dry-run shows what would be done)"
 		}
+		if question != "" {
+			hint += ": " + question
+		}
 		return Misusef("nothing is done without --yes, because there is no terminal to ask at%s", hint)
 	}
 	fmt.Fprintf(s.Err, "%s [y/N] ", question)
