@@ -73,6 +73,7 @@ func (s *settings) check(ctx context.Context, conn *amqp.Connection) error {
 	if check == nil {
 		need := s.Check.need(s.Queue)
 		need.Partitions, need.MaxRetries, need.Ordered, need.Logger = s.Partitions, s.MaxRetries, s.Ordered, s.Logger
+		need.HoldQueue = s.HoldLanes && s.Lane == nil
 		check = func(ctx context.Context, conn *amqp.Connection) error { return topology.Check(ctx, conn, need) }
 	}
 	if err := check(ctx, conn); err != nil {

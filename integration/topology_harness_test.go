@@ -138,7 +138,7 @@ func (b topo) codes(needed topology.Need) []string {
 	b.t.Helper()
 	closer := inspect.Need{
 		Queue: needed.Queue, MaxRetries: needed.MaxRetries, Ordered: needed.Ordered, AllowDrop: needed.AllowDrop,
-		Management: needed.Management,
+		HoldQueue: needed.HoldQueue, Management: needed.Management,
 	}
 	findings, err := inspect.Inspect(b.t.Context(), b.conn, closer)
 	need(b.t, err)

@@ -110,6 +110,7 @@ func TestTopologyLifetime(t *testing.T) {
 	q := b.name()
 	b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDeclare(q, true, true, false, false, nil); return err })
 	b.want("auto-delete", topology.Need{Queue: q, AllowDrop: true}, "warning auto-delete")
+	b.want("auto-delete, held", topology.Need{Queue: q, AllowDrop: true, HoldQueue: true}, "error auto-delete")
 	stream := b.name()
 	b.queue(stream, amqp.Table{"x-queue-type": "stream"})
 	b.want("stream", topology.Need{Queue: stream, AllowDrop: true}, "error queue-type")

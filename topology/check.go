@@ -35,6 +35,10 @@ type Need struct {
 	// Ordered asks for strict order: a single active consumer, and no setting of the broker that reorders.
 	Ordered bool
 
+	// HoldQueue says that an exhausted message pauses Queue, as consumer.Consumer.HoldLanes without a Lane does. A queue
+	// that the broker deletes when its consumers stop, auto-delete or by x-expires, is refused.
+	HoldQueue bool
+
 	// Partitions is the number of partitions of Queue, see Spec.Partitions; if zero, it is one queue. Check checks each
 	// partition, and the exchanges that lead to them.
 	Partitions int
@@ -64,8 +68,8 @@ func (n Need) inspect() inspect.Need {
 		n.MaxRetries = defaultMaxRetries
 	}
 	return inspect.Need{
-		Queue: n.Queue, MaxRetries: n.MaxRetries, Ordered: n.Ordered, AllowDrop: n.AllowDrop, Management: n.Management,
-		HTTPClient: n.HTTPClient,
+		Queue: n.Queue, MaxRetries: n.MaxRetries, Ordered: n.Ordered, AllowDrop: n.AllowDrop, HoldQueue: n.HoldQueue,
+		Management: n.Management, HTTPClient: n.HTTPClient,
 	}
 }
 

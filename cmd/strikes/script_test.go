@@ -46,8 +46,8 @@ func TestServers(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/servers",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "classic": classic, "astray": astray,
-			"doomed": doomed,
-			"sharing": sharing, "depth": depth, "until": until, "overwrite": overwrite, "old": old, "nameless": nameless},
+			"doomed": doomed, "sharing": sharing, "depth": depth, "until": until, "overwrite": overwrite, "old": old,
+			"nameless": nameless},
 		Setup: func(e *testscript.Env) error {
 			queue := "cli." + uuid.NewString()
 			e.Setenv("GORACE", quickExit)

@@ -39,8 +39,9 @@ type text struct {
 }
 
 const (
-	lostSilently = "rejected messages are lost silently"
-	publishers   = "the cluster blocks every connection that publishes: publishers wait, and so do replays and retries " +
+	doomedByPause = "the consumers of a paused queue stop, so the broker deletes it with all its messages"
+	lostSilently  = "rejected messages are lost silently"
+	publishers    = "the cluster blocks every connection that publishes: publishers wait, and so do replays and retries " +
 		"through delay queues"
 	startNode = "start the node; do not delete the queue, because the node holds its messages; a quorum queue with " +
 		"members on three nodes stays up (strikes declare)"
@@ -151,6 +152,11 @@ var catalogue = map[string]text{
 		"a crash or restart of the last consumer loses all messages, those to be retried included",
 		"declare the queue without auto-delete",
 	},
+	"auto-delete/held": {
+		Error, "the queue is auto-delete, and an exhausted message pauses it (HoldLanes without a Lane)",
+		doomedByPause,
+		"declare the queue without auto-delete",
+	},
 	"transient": {
 		Warning, "the queue is not durable",
 		"a restart of the broker deletes it with all its messages",
@@ -174,6 +180,12 @@ var catalogue = map[string]text{
 	"expires": {
 		Warning, "the queue is deleted after {ms} ms without a consumer",
 		"all messages are lost, those to be retried included, if consumers are down longer",
+		"{unset}",
+	},
+	"expires/held": {
+		Error, "the queue is deleted after {ms} ms without a consumer, and an exhausted message pauses it (HoldLanes " +
+			"without a Lane)",
+		doomedByPause,
 		"{unset}",
 	},
 

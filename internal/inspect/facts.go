@@ -19,6 +19,7 @@ type Need struct {
 	MaxRetries int    // retries after the first failed attempt; if negative, none
 	Ordered    bool   // strict order
 	AllowDrop  bool   // dead letters may be lost
+	HoldQueue  bool   // an exhausted message pauses the queue
 
 	// Closely also looks at the messages and consumers of the queue, and at the dead-letter queues.
 	Closely bool

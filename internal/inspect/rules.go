@@ -80,21 +80,29 @@ func readableRule(f Facts, _ Need, report func(Finding)) {
 	}
 }
 
-func lifetimeRule(f Facts, _ Need, report func(Finding)) {
+func lifetimeRule(f Facts, need Need, report func(Finding)) {
 	if f.Exclusive {
 		report(Say("exclusive", nil))
 		return
 	}
 	if f.AutoDelete {
-		report(Say("auto-delete", nil))
+		report(Say("auto-delete"+need.held(), nil))
 	}
 	if f.Type != "" && !f.Durable {
 		report(Say("transient", nil))
 	}
 }
 
+// held is the variant of a finding about a queue that the broker deletes without consumers.
+func (n Need) held() string {
+	if n.HoldQueue {
+		return "/held"
+	}
+	return ""
+}
+
 // limitsRule looks for limits that remove messages before their retries are over.
-func limitsRule(f Facts, _ Need, report func(Finding)) {
+func limitsRule(f Facts, need Need, report func(Finding)) {
 	if f.Type != broker.Classic && f.Type != broker.Quorum {
 		return
 	}
@@ -105,7 +113,7 @@ func limitsRule(f Facts, _ Need, report func(Finding)) {
 		report(Say(CodeDropsHead, Vars{"length": f.LengthText()}))
 	}
 	if ms, set := f.Expires(); set {
-		report(Say("expires", Vars{"ms": ms, "unset": unset(f.Queue, broker.ArgExpires)}))
+		report(Say("expires"+need.held(), Vars{"ms": ms, "unset": unset(f.Queue, broker.ArgExpires)}))
 	}
 }
 

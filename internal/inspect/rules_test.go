@@ -79,6 +79,7 @@ func TestJudge(t *testing.T) {
 	const awayError, awayWarning = "error dead-letter-queue-node-down", "warning dead-letter-queue-node-down"
 	limited := Need{Queue: "q", MaxRetries: 3}
 	ordered := Need{Queue: "q", MaxRetries: 3, Ordered: true}
+	holding := Need{Queue: "q", MaxRetries: 3, Ordered: true, HoldQueue: true}
 	dropping := Need{Queue: "q", MaxRetries: 3, AllowDrop: true}
 	tests := []struct {
 		name string
@@ -215,6 +216,8 @@ func TestJudge(t *testing.T) {
 				Queue: broker.Queue{Version: broker.Version{Major: 4, Minor: 3}, Exclusive: true}}}
 		}), dropping, "error exclusive"},
 		{"auto-delete", changes(func(f *Facts) { f.AutoDelete = true }), limited, "warning auto-delete"},
+		{"auto-delete, held", changes(func(f *Facts) { f.AutoDelete = true }), holding, "error auto-delete"},
+		{"expires, held", changes(with("x-expires", int64(9))), holding, "error expires"},
 		{"transient", changes(classic, func(f *Facts) { f.Durable = false }), limited, "warning transient"},
 		{"unreadable", changes(func(f *Facts) {
 			*f = Facts{Product: "RabbitMQ", Description: broker.Description{

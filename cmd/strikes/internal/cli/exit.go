@@ -194,6 +194,7 @@ var words = regexp.MustCompile(`([a-z])([A-Z])`)
 // inFlags has the command's words for settings that the library names in its texts.
 var inFlags = strings.NewReplacer(
 	"(Check.Management)", "(--management-url)", "(Check.AllowDrop)", "(--allow-drop)",
+	"HoldLanes without a Lane", "--hold-lanes without --lane-header",
 	"half the consumer timeout", "half of --consumer-timeout", "with a Lane", "with --lane-header",
 	"without a Lane", "without --lane-header",
 	"true with Partitions", "true with --partitions", "without a Breaker", "without --breaker",
