@@ -105,7 +105,7 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	result, err := q.dead.Replay(ctx, r)
 	p.Finish()
 	end(result.Done, err)
-	fmt.Fprintln(c.Err, replaySummary(r, result)+t.why())
+	fmt.Fprintln(c.Err, replaySummary(result, q.dead.Returns != nil)+t.why())
 	q.warnUnrecorded(c.Err, result.RecordsErr)
 	err = cmp.Or(err, t.failed)
 	if errors.Is(err, publisher.ErrUnroutable) {
@@ -161,24 +161,18 @@ func (c *deadReplay) settings(queue string, ids []string) (deadletter.Replay, er
 	return r, nil
 }
 
-// cutOff reports whether a replay before this one may have been cut off. If it was the same command, at most its last
-// two windows were published and not yet taken off the queue. So one dead letter at least, and two windows at most, are
-// duplicates. Without a store, messages that a reader returned count too, and on RabbitMQ 4.0 all of a quorum queue do.
-func cutOff(r deadletter.Replay, did deadletter.Result) bool {
-	return r.Filter.Everything() && did.PossibleDuplicateCount > 0 && did.PossibleDuplicateCount < did.Done &&
-		did.PossibleDuplicateCount <= 2*r.Window
-}
-
-func replaySummary(of deadletter.Replay, r deadletter.Result) string {
+// replaySummary names possible duplicates only if the store notes replays. Otherwise they are all messages that any
+// reader returned.
+func replaySummary(r deadletter.Result, noted bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d replayed", r.Done)
 	if r.Left > 0 {
 		fmt.Fprintf(&b, ", %d left", r.Left)
 	}
 	name(&b, "undecided: maybe published, maybe still in the dead-letter queue", len(r.Undecided), r.Undecided)
-	if cutOff(of, r) {
-		name(&b, "were in a replay that was cut off, which may already have published the last of them",
-			r.PossibleDuplicateCount, r.PossibleDuplicates)
+	if noted {
+		name(&b, "may have been published before too, by a replay that was cut off", r.PossibleDuplicateCount,
+			r.PossibleDuplicates)
 	}
 	name(&b, "failed again", len(r.FailedAgain), r.FailedAgain)
 	return b.String()
