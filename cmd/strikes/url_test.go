@@ -99,7 +99,11 @@ func TestWhereAURLLeads(t *testing.T) {
 			"it speaks TLS: write amqps:// instead of amqp://"},
 		{"TLS, store", "redis://:hush@" + storeTLS + "/", cli.ExitMisuse,
 			"it speaks TLS: write rediss:// instead of redis://"},
-		{"management API", "amqp://guest:hush@" + hostOf(t, managementURL(t)) + "/", cli.ExitUnreachable, "is out of reach"},
+		{"management API", "amqp://guest:hush@" + hostOf(t, managementURL(t)) + "/", cli.ExitMisuse,
+			" did not answer as AMQP: correct host and port ("},
+		{"Redis for a broker", "amqp://guest:hush@" + store + "/?connection_timeout=500", cli.ExitMisuse,
+			" did not answer as AMQP: correct host and port ("},
+		{"Redis, TLS", "amqps://guest:hush@" + store + "/?connection_timeout=500", cli.ExitMisuse, " did not answer as AMQP"},
 		{"broker for a store", "redis://:hush@" + broker + "/", cli.ExitUnreachable, "store redis://:xxxxx@"},
 	}
 	for _, tt := range tests {

@@ -90,6 +90,10 @@ const closeTimeout = time.Second
 // errURL refuses a URL that cannot be parsed. It quotes no part of the URL, which may hold a password.
 var errURL = &setting.FieldError{Field: "URL", Value: "one that cannot be parsed", Want: urlForm}
 
+// errScheme refuses one that names another protocol, or none.
+var errScheme = &setting.FieldError{Field: "URL", Want: urlForm, //nolint:gosec // the password is RabbitMQ's usual one
+	Value: "one that does not begin so; for example, write amqp://guest:guest@localhost:5672/"}
+
 // Connect calls a caller's dial function and checks the connection that it returns. The error is a *setting.FieldError
 // for a function or URL that will fail again. It contains no URL.
 func Connect(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) (*amqp.Connection, error) {
@@ -196,6 +200,9 @@ var parameters = []string{
 func ParseURL(raw string) (amqp.URI, error) {
 	if raw == "" {
 		return amqp.URI{}, &setting.FieldError{Field: "URL", Value: "an empty one", Want: urlForm}
+	}
+	if scheme, _, _ := strings.Cut(strings.ToLower(raw), "://"); scheme != "amqp" && scheme != "amqps" {
+		return amqp.URI{}, errScheme
 	}
 	_, given, err := setting.ParseURL(raw)
 	if err != nil {

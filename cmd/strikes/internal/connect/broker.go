@@ -102,8 +102,8 @@ func (b *Broker) explainDial(ctx context.Context, err error) error {
 	case errors.As(err, new(*fs.PathError)):
 		return cli.Misusef("broker %s: a file that the URL names cannot be used: %w", at, err)
 	}
-	if why := wrongTLS(ctx, b.URL); why != "" {
-		return cli.Misusef("broker %s: %s: %w", at, why, err)
+	if why := wrongServer(ctx, b.URL); why != "" {
+		return cli.Misusef("broker %s: %s (%w)", at, why, err)
 	}
 	return b.Explain(err)
 }
@@ -175,43 +175,56 @@ var (
 	ports        = map[string]string{"amqp": "5672", "amqps": "5671", "redis": "6379", "rediss": "6379"}
 )
 
-// wrongTLS says which scheme to write if the server at a URL speaks TLS and the scheme does not, or the reverse. It
-// returns "" if the scheme is right or the server answers neither way. It sends no password.
-func wrongTLS(ctx context.Context, rawURL string) string {
+// wrongServer says what is wrong if the server at a URL speaks TLS and the scheme does not, or the reverse, or if it
+// does not answer as AMQP. It returns "" if nothing is wrong, or the server does not answer. It sends no password.
+func wrongServer(ctx context.Context, rawURL string) string {
 	u, _, err := setting.ParseURL(rawURL)
 	if err != nil || u.Host == "" {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(ctx, speakTimeout)
-	defer cancel()
 	scheme, _, _ := strings.Cut(u.Scheme, "+") // redis+cluster
-	addr := net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[scheme]))
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return ""
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	plain, known := plainSchemes[scheme]
 	if !known {
 		return ""
 	}
-	kind := strings.TrimPrefix(u.Scheme, scheme)
-	if scheme == plain {
+	kind, addr := strings.TrimPrefix(u.Scheme, scheme), net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[scheme]))
+	if scheme == plain && ask(ctx, addr, func(ctx context.Context, conn net.Conn) error {
 		//nolint:gosec // the owner of the certificate does not matter, because nothing is sent
-		if tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx) != nil {
-			return ""
-		}
+		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
+	}) == nil {
 		return fmt.Sprintf("it speaks TLS: write %s:// instead of %s://", plain+"s"+kind, u.Scheme)
 	}
-	// Redis answers PING, and RabbitMQ anything, with the header of its version.
 	first := make([]byte, 1)
-	_, err = io.WriteString(conn, "PING\r\n\r\n")
-	if err == nil {
-		_, err = io.ReadFull(conn, first)
+	err = ask(ctx, addr, func(_ context.Context, conn net.Conn) error {
+		// Redis answers PING, and RabbitMQ anything, with the header of its version.
+		if _, err := io.WriteString(conn, "PING\r\n\r\n"); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(conn, first)
+		return err
+	})
+	switch {
+	case err != nil:
+	case plain == "amqp" && string(first) != "A" && first[0] != tlsAlert:
+		return fmt.Sprintf("the server at %s did not answer as AMQP: correct host and port", addr)
+	case scheme != plain && strings.Contains("+-A", string(first)):
+		return fmt.Sprintf("it does not speak TLS: write %s:// instead of %s://", plain+kind, u.Scheme)
 	}
-	if err != nil || !strings.Contains("+-A", string(first)) {
-		return ""
+	return ""
+}
+
+// tlsAlert begins the answer of TLS to anything else.
+const tlsAlert = 0x15
+
+// ask calls f with a connection that closes after speakTimeout.
+func ask(ctx context.Context, addr string, f func(context.Context, net.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, speakTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
 	}
-	return fmt.Sprintf("it does not speak TLS: write %s:// instead of %s://", plain+kind, u.Scheme)
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	return f(ctx, conn)
 }

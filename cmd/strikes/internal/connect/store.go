@@ -147,7 +147,7 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 	case errors.As(err, &failed) && failed.Fault == counter.FaultDenied:
 		return err
 	}
-	if why := wrongTLS(ctx, rawURL); why != "" {
+	if why := wrongServer(ctx, rawURL); why != "" {
 		return cli.Misusef("%s: %w", why, err)
 	}
 	if strings.HasPrefix(rawURL, defaultRedis) {
