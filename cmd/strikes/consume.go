@@ -247,7 +247,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 	w := &worker{
 		consumer: settings, next: connect.After(conn, b.Dial), work: does,
 		idle: newIdle(o.exitWhenIdle, o.Err),
-		log:  cli.NewLogger(o.Err, o.verbose),
+		log:  cli.NewLogger(o.Err, o.verbose, o.Cmd),
 	}
 	decisions := &lines{to: o.Err, all: o.verbose}
 	if o.json {

@@ -112,7 +112,7 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 		return err
 	}
 	defer store.Close()
-	p := &reports{out: c.Out, json: c.json}
+	p := &reports{out: c.Out, json: c.json, flags: cli.Examined(c.Cmd)}
 	examine := true
 	err = b.With(ctx, func(conn *amqp.Connection) error {
 		need, err := b.Management(ctx, conn, need)

@@ -17,13 +17,15 @@ import (
 type reports struct {
 	out    io.Writer
 	json   bool
+	flags  string   // that a repair needs, too
 	codes  []string // of the errors
 	warned int
 	unseen []error // why queues were not examined
 }
 
 func (p *reports) print(r doctor.Report) error {
-	for _, f := range r.Findings {
+	for i, f := range r.Findings {
+		r.Findings[i].Repair = strings.Replace(f.Repair, "--fix ", "--fix "+p.flags, 1)
 		if f.Severity == inspect.Error {
 			p.codes = append(p.codes, f.Code)
 		} else {

@@ -157,7 +157,7 @@ func (o *consume) work(queue string, command []string) (work, error) {
 		c.Stdout = stream{&shared, o.Out, false}
 	}
 	o.Err = stream{&shared, o.Err, true}
-	log := cli.NewLogger(o.Err, o.verbose)
+	log := cli.NewLogger(o.Err, o.verbose, nil)
 	base := os.Environ()
 	handle := func(ctx context.Context, d amqp.Delivery) error {
 		attempt, _ := consumer.AttemptFrom(ctx)

@@ -133,27 +133,30 @@ func Complaint(cmd *cobra.Command, err error) string {
 		}
 		return "interrupted: " + Plain(err)
 	case errors.As(err, &refused):
-		return Plain(refused) + "\n" + forMore(refused.Queue, codesOf(refused)...) // its wrapper says no more
+		return Plain(refused) + "\n" + forMore(cmd, refused.Queue) // its wrapper says no more
 	case errors.As(err, &field) && argumentOf(cmd, field.Field) != "":
 		return InFlags(field.Of(argumentOf(cmd, field.Field)))
 	}
 	return Plain(err)
 }
 
-func codesOf(refused *topology.RefusedError) (codes []string) {
-	for _, f := range refused.Findings {
-		codes = append(codes, f.Code)
-	}
-	return codes
+// forMore names the command that examines a queue as a consumer did that cmd runs.
+func forMore(cmd *cobra.Command, queue string) string {
+	return "for more, run: strikes doctor " + Examined(cmd) + shell.Operands(queue)
 }
 
-// forMore names the command that examines a queue as its consumer did, which found these codes.
-func forMore(queue string, codes ...string) string {
-	command := "strikes doctor "
-	if slices.Contains(codes, inspect.CodeNotSingleActive) { // only an ordered consumer needs it
-		command += "--ordered "
+// Examined returns the flags of the doctor, for a shell, with the settings of consumers that cmd was given. Each ends
+// with a space.
+func Examined(cmd *cobra.Command) (flags string) {
+	if cmd == nil {
+		return ""
 	}
-	return "for more, run: " + command + shell.Operands(queue)
+	for _, name := range []string{"max-retries", "backoff", "ordered", "allow-drop"} {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+			flags += "--" + name + "=" + shell.Word(f.Value.String()) + " "
+		}
+	}
+	return strings.ReplaceAll(flags, "=true ", " ")
 }
 
 // libraries are the packages that begin their errors with their names.

@@ -9,11 +9,13 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/spf13/cobra"
+
 	"github.com/strikesmq/strikes/topology"
 )
 
-// NewLogger logs the events beside the messages.
-func NewLogger(w io.Writer, verbose bool) *slog.Logger {
+// NewLogger logs the events beside the messages. cmd has the settings of the consumer; nil: there is none.
+func NewLogger(w io.Writer, verbose bool, cmd *cobra.Command) *slog.Logger {
 	level := slog.LevelWarn
 	if verbose {
 		level = slog.LevelInfo
@@ -30,6 +32,7 @@ func NewLogger(w io.Writer, verbose bool) *slog.Logger {
 			return a
 		}}),
 		to:      w,
+		cmd:     cmd,
 		printed: new(sync.Map),
 	})
 }
@@ -41,8 +44,8 @@ func Told(logger *slog.Logger, err error) error {
 	if !errors.As(err, &refused) {
 		return err
 	}
-	hint := forMore(refused.Queue, codesOf(refused)...)
-	if _, before := logger.Handler().(*log).printed.Load(hint); !before {
+	l := logger.Handler().(*log)
+	if _, before := l.printed.Load(forMore(l.cmd, refused.Queue)); !before {
 		return err
 	}
 	return WithCode(errors.New(refused.Error()), ExitCode(err))
@@ -53,6 +56,7 @@ func Told(logger *slog.Logger, err error) error {
 type log struct {
 	slog.Handler
 	to      io.Writer // for commands, which a slog.TextHandler would quote
+	cmd     *cobra.Command
 	printed *sync.Map // the remarks and commands that were printed
 }
 
@@ -72,7 +76,7 @@ func (l *log) Handle(ctx context.Context, r slog.Record) error {
 		short := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 		short.AddAttrs(slog.String("queue", attrs["queue"]))
 		err := l.Handler.Handle(ctx, short)
-		hint := forMore(attrs["queue"], attrs["code"])
+		hint := forMore(l.cmd, attrs["queue"])
 		if _, before := l.printed.LoadOrStore(hint, nil); !before {
 			fmt.Fprintln(l.to, hint)
 		}
@@ -82,11 +86,11 @@ func (l *log) Handle(ctx context.Context, r slog.Record) error {
 }
 
 func (l *log) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return &log{l.Handler.WithAttrs(attrs), l.to, l.printed}
+	return &log{l.Handler.WithAttrs(attrs), l.to, l.cmd, l.printed}
 }
 
 func (l *log) WithGroup(name string) slog.Handler {
-	return &log{l.Handler.WithGroup(name), l.to, l.printed}
+	return &log{l.Handler.WithGroup(name), l.to, l.cmd, l.printed}
 }
 
 // remark returns the attributes of a record, and reports whether it is a remark: one about a queue or its store as they

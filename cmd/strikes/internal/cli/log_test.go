@@ -3,12 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/topology"
 )
@@ -16,7 +16,7 @@ import (
 // TestRemarksAreMadeOnce logs the remarks of two sessions of a consumer.
 func TestRemarksAreMadeOnce(t *testing.T) {
 	var stderr strings.Builder
-	log := NewLogger(&stderr, false)
+	log := NewLogger(&stderr, false, nil)
 	for range 2 {
 		log.Warn("Redis keeps nothing on disk", "queue", "q")
 		log.Warn("topology: warning", slog.String("queue", "it's"), slog.String("code", "c"), slog.String("impact", "w"),
@@ -49,15 +49,27 @@ func TestRemarksAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestTold: a refusal that follows a warning does not print the same command for more again.
+// TestTold: a refusal that follows a warning does not print the same command for more again. The command has the
+// settings of the consumer.
 func TestTold(t *testing.T) {
+	cmd, stderr := &cobra.Command{Use: "consume QUEUE"}, new(strings.Builder)
+	cmd.Flags().Int("max-retries", 3, "")
+	cmd.Flags().String("backoff", "", "")
+	cmd.Flags().Bool("ordered", false, "")
+	if err := cmd.ParseFlags([]string{"--ordered", "--backoff", "1s..1m", "--max-retries", "50"}); err != nil {
+		t.Fatal(err)
+	}
+	const hint = "for more, run: strikes doctor --max-retries=50 --backoff=1s..1m --ordered q"
 	refused := fmt.Errorf("x: %w", &topology.RefusedError{Queue: "q", Findings: []topology.Finding{{Code: "c"}}})
-	log := NewLogger(io.Discard, false)
+	log := NewLogger(stderr, false, cmd)
 	for _, want := range []int{1, 0} {
 		err := Told(log, refused)
-		if n := strings.Count(Complaint(nil, err), "for more, run: strikes doctor q"); n != want || ExitCode(err) != 2 {
+		if n := strings.Count(Complaint(cmd, err), hint); n != want || ExitCode(err) != 2 {
 			t.Errorf("%d commands, exit %d: %v", n, ExitCode(err), err)
 		}
 		log.Warn("topology: warning", slog.String("queue", "q"), slog.String("code", "d"))
+	}
+	if strings.Count(stderr.String(), "for more") != 1 || !strings.Contains(stderr.String(), hint) {
+		t.Error(stderr)
 	}
 }

@@ -19,13 +19,13 @@ const (
 type Flags struct {
 	AMQPURL, StoreURL, Prefix, ManagementURL, VHost string
 
-	cmd *cobra.Command
+	Cmd *cobra.Command // that has the flags
 }
 
 // add adds a flag that the environment may set, too, and that help leaves to its topic about servers. Help shows a text
 // as its default.
 func (f *Flags) add(cmd *cobra.Command, p *string, name, standard, shown, usage string, variables ...string) {
-	f.cmd = cmd
+	f.Cmd = cmd
 	flags := cmd.Flags()
 	flags.StringVar(p, name, standard, usage)
 	cli.FromEnvOr(flags, name, variables...)
@@ -65,7 +65,7 @@ func (f *Flags) AddRecords(cmd *cobra.Command) {
 // Broker is the broker that --amqp-url names, and its management API that of --management-url. Its connections have the
 // command's name. --vhost must be that of its URL: the broker is asked about queues.
 func (f *Flags) Broker() (*Broker, error) {
-	b, err := NewBroker(f.AMQPURL, f.cmd.CommandPath(), f.called("amqp-url"))
+	b, err := NewBroker(f.AMQPURL, f.Cmd.CommandPath(), f.called("amqp-url"))
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func (f *Flags) StoreForSteps(ctx context.Context) (*counter.Counter, error) {
 	return OpenStore(ctx, f.StoreURL, f.Prefix, f.called("store-url"))
 }
 
-func (f *Flags) called(name string) string { return cli.Called(f.cmd.Flags(), name) }
+func (f *Flags) called(name string) string { return cli.Called(f.Cmd.Flags(), name) }
 
 // Changed reports whether the command line or the environment sets a flag.
-func (f *Flags) Changed(name string) bool { return f.cmd.Flags().Changed(name) }
+func (f *Flags) Changed(name string) bool { return f.Cmd.Flags().Changed(name) }
