@@ -103,6 +103,9 @@ func prepare(cmd *cobra.Command) {
 			return err
 		}
 		err := count(cmd, args)
+		if err != nil && strings.Contains(err.Error(), " arg(s)") {
+			err = miscounted(cmd, args)
+		}
 		if err == nil {
 			err = checkNames(cmd, args)
 		}
@@ -111,6 +114,18 @@ func prepare(cmd *cobra.Command) {
 		}
 		return nil
 	}
+}
+
+// miscounted names the first argument that is missing, or too many.
+func miscounted(cmd *cobra.Command, args []string) error {
+	operands, _, _ := strings.Cut(cmd.Use, " [flags]")
+	names := strings.Fields(operands)[1:]
+	for i, name := range names {
+		if i == len(args) && name[0] != '[' {
+			return fmt.Errorf("%s is missing", strings.Trim(name, "…"))
+		}
+	}
+	return fmt.Errorf("there is an argument too many: %q", quotable(args[len(names)]))
 }
 
 // TakesFiles reports whether the arguments of a command may be names of files, which a shell completes.
