@@ -150,8 +150,8 @@ func TestStoreAwayOnTheFirstPage(t *testing.T) {
 		f := newFixture(t, Options{}, func(b *fakeBroker) { b.storeAway.Store(&refused) })
 		body := f.get("/").Body.String()
 		has(t, body, "No answer from the store. ", "connection refused", "<dt>Dead letters</dt><dd>?</dd>",
-			`data-label="retrying">?</td>`, `data-label="dead">?</td>`, "not known: the store has not answered",
-			"Retrying messages and dead letters are not known")
+			`data-label="failing">?</td>`, `data-label="dead">?</td>`, "not known: the store has not answered",
+			"Failing messages and dead letters are not known")
 		lacks(t, body, `<span class="quiet">nothing</span>`, "what was known")
 		if f.history.of("orders") != nil {
 			t.Error("the curves have a figure that is not known")

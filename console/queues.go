@@ -150,7 +150,7 @@ func partly(a answer[ops.Overview]) (out []trouble) {
 		}
 	}
 	add("the broker", a.Value.Broker, "Ready messages, consumers and alarms")
-	add("the store", a.Value.Store, "Retrying messages and dead letters")
+	add("the store", a.Value.Store, "Failing messages and dead letters")
 	return out
 }
 

@@ -111,7 +111,7 @@ func curves(samples []sample, now time.Time) (all []curve) {
 		name string
 		text func(float64) string
 	}{
-		{"in", perSecond}, {"out", perSecond}, {"retrying", func(v float64) string { return digits(int64(v)) }},
+		{"in", perSecond}, {"out", perSecond}, {"failing", func(v float64) string { return digits(int64(v)) }},
 		{"dead-lettered", func(v float64) string { return fmt.Sprintf("%.1f/min", v) }},
 	} {
 		c, most := curve{Name: kind.name, Now: "–", Most: "–"}, 0.0

@@ -20,7 +20,7 @@ func Overview(w io.Writer, o ops.Overview, most int) error {
 		return err
 	}
 	table := term.NewTable(w,
-		term.Column{Title: "QUEUE", Min: 12}, term.Column{Title: "BLOCKED"}, term.Column{Title: "RETRYING"},
+		term.Column{Title: "QUEUE", Min: 12}, term.Column{Title: "BLOCKED"}, term.Column{Title: "FAILING"},
 		term.Column{Title: "DEAD"},
 		term.Column{Title: "SINCE", Drop: 1}, term.Column{Title: "MISSING"}, term.Column{Title: "CONSUMERS", Drop: 3},
 		term.Column{Title: "READY", Drop: 2},

@@ -33,7 +33,7 @@ func TestOverviewOf80Columns(t *testing.T) {
 	shown, _ := io.ReadAll(ours) // ends with an error because the other end is closed
 	_, row, _ := strings.Cut(strings.TrimSpace(string(shown)), "\n")
 	got := strings.Join(strings.Fields(row), " ")
-	if !strings.HasPrefix(got, "orders-of-the-s… 12m 16 0 0 no progress: exit status 75…") {
+	if !strings.HasPrefix(got, "orders-of-the-sh… 12m 16 0 0 no progress: exit status 75…") {
 		t.Errorf("%q", shown)
 	}
 }

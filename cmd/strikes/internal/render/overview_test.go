@@ -43,6 +43,10 @@ func TestOverviewOfAnOutage(t *testing.T) {
 	if !strings.Contains(out.String(), "  "+want) {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
+	if s := strings.Join(strings.Fields(out.String()), " "); !strings.HasPrefix(s, "QUEUE BLOCKED FAILING ") ||
+		!strings.Contains(s, " orders 12m 16 0 ") {
+		t.Errorf("those that wait fail too: %q", s)
+	}
 }
 
 // TestWithoutAReason: where a reason is not known, nothing stands in its place: no colon, and no empty line.
