@@ -58,6 +58,10 @@ func TestLaneIsReplayed(t *testing.T) {
 		!strings.Contains(w.Body.String(), noReason) {
 		t.Errorf("without a reason: %d", w.Code)
 	}
+	if w := f.post(query("replay"), url.Values{"count": {"1"}}); w.Code != http.StatusUnprocessableEntity ||
+		!strings.Contains(w.Body.String(), noReason) {
+		t.Errorf("a replay of the queue without a reason: %d", w.Code)
+	}
 	f.broker.dead.gate = make(chan struct{})
 	if body := f.follow(t, f.post(replay, form)); !strings.Contains(body, "lane a1: replay under way") {
 		t.Errorf("progress: %s", body)

@@ -195,6 +195,14 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, verb Verb) error
 	v := replayView{Verb: verb, Queue: queueOf(r), Filter: f}
 	j := &job{Verb: verb, Queue: v.Queue, Filter: f, Reason: whyOf(r), Actor: visitorOf(r).Actor}
 	j.Of, _ = strconv.Atoi(r.PostFormValue("count"))
+	refuse := func(wrong string) error {
+		return c.refuse(w, r, http.StatusUnprocessableEntity, wrong, func(r *http.Request) (page, error) {
+			return c.jobPage(r, verb)
+		})
+	}
+	if j.Reason == "" {
+		return refuse(noReason)
+	}
 	if err := c.refuseBlocked(r, j.Queue); err != nil {
 		return err
 	}
@@ -206,17 +214,8 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, verb Verb) error
 		}
 		j.Of, j.Whole = min(j.Of, v.Count), v.Whole
 	}
-	wrong := ""
-	switch {
-	case j.Reason == "":
-		wrong = noReason
-	case j.Of < 1:
-		wrong = "There are no such dead letters now."
-	}
-	if wrong != "" {
-		return c.refuse(w, r, http.StatusUnprocessableEntity, wrong, func(r *http.Request) (page, error) {
-			return c.jobPage(r, verb)
-		})
+	if j.Of < 1 {
+		return refuse("There are no such dead letters now.")
 	}
 	run, err := c.prepare(r.Context(), j, r.PostFormValue("rate"))
 	if err != nil {
