@@ -116,13 +116,3 @@ func TestNeededCommandsAreTheScripts(t *testing.T) {
 		t.Errorf("-used +listed:\n%s", diff)
 	}
 }
-
-func TestAShortPasswordIsHiddenAsAWord(t *testing.T) {
-	for secret, want := range map[string]string{
-		"a": "the (password) of bank (password)", "bank": "the a of (password) a", "xyz": "the a of bank a",
-	} {
-		if got := withoutSecret("the a of bank a", secret); got != want {
-			t.Errorf("%q: %q, want %q", secret, got, want)
-		}
-	}
-}

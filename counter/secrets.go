@@ -3,11 +3,12 @@ package counter
 import (
 	"errors"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // secretsOf returns the passwords of a client, as far as they can be read.
@@ -63,29 +64,10 @@ func withoutSecrets(err error, secrets []string) error {
 		text += "with arguments that are not shown"
 	}
 	for _, secret := range secrets {
-		text = withoutSecret(text, secret)
+		text = setting.Hide(text, secret)
 	}
 	if text == err.Error() {
 		return err
 	}
 	return redactedError(text)
-}
-
-// surelySecret is from which length on a password is hidden inside a word, too: a shorter one may be a part of many.
-const surelySecret = 4
-
-var words = regexp.MustCompile(`[\pL\pN]+`)
-
-// withoutSecret hides a password in a text; a short word only where it is a whole one.
-func withoutSecret(text, secret string) string {
-	const hidden = "(password)"
-	if len(secret) >= surelySecret || words.FindString(secret) != secret {
-		return strings.ReplaceAll(text, secret, hidden)
-	}
-	return words.ReplaceAllStringFunc(text, func(word string) string {
-		if word == secret {
-			return hidden
-		}
-		return word
-	})
 }

@@ -59,7 +59,7 @@ var arrows = map[string][]string{
 
 	"internal/inbox": {"consumer"},
 
-	"internal/sqlstore":          {"counter", "internal/pause"},
+	"internal/sqlstore":          {"counter", "internal/pause", "internal/setting"},
 	"internal/sqlstore/sqlbench": {"counter", "internal/servertest"},
 
 	"internal/inspect": {"internal/broker", "internal/panics", "internal/printable"},

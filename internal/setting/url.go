@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,6 +53,25 @@ func RedactURL(raw string) string {
 		shown.User = url.UserPassword(u.User.Username(), "xxxxx")
 	}
 	return shown.String()
+}
+
+// surelySecret is from which length on a password is hidden inside a word, too: a shorter one may be a part of many.
+const surelySecret = 16
+
+var words = regexp.MustCompile(`[\pL\pN_]+`)
+
+// Hide hides a password in a text, a short one that is a word only where it is a whole one.
+func Hide(text, password string) string {
+	const hidden = "(password)"
+	if len(password) >= surelySecret || words.FindString(password) != password {
+		return strings.ReplaceAll(text, password, hidden)
+	}
+	return words.ReplaceAllStringFunc(text, func(word string) string {
+		if word == password {
+			return hidden
+		}
+		return word
+	})
 }
 
 // CheckParameters returns a FieldError for the first parameter that is not known, nil if all are.

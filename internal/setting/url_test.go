@@ -36,6 +36,23 @@ func TestRedactURL(t *testing.T) {
 	}
 }
 
+func TestHide(t *testing.T) {
+	const text = "the a of bank a, WRONGPASS user:bank@db: invalid password of bank_users"
+	for secret, want := range map[string]string{
+		"a": "the (password) of bank (password), WRONG", "bank": "the a of (password) a, WRONGPASS user:(password)@db",
+		"PASS": text, "pass": text, "xyz": text, "r:b": "WRONGPASS use(password)ank@db", "@": "bank(password)db",
+	} {
+		got := Hide(text, secret)
+		if !strings.Contains(got, want) || secret == "bank" && !strings.HasSuffix(got, "bank_users") {
+			t.Errorf("%q: %q, want %q", secret, got, want)
+		}
+	}
+	long := strings.Repeat("k", surelySecret)
+	if got := Hide("x"+long+"y", long); got != "x(password)y" {
+		t.Errorf("a long one: %q", got)
+	}
+}
+
 // FuzzRedactURL puts a password into a URL as people do, encoded or not.
 func FuzzRedactURL(f *testing.F) {
 	for _, password := range []string{"secret", "se/cret", "se@cret", "12/secret", "12#secret", "?secret", "[secret",

@@ -13,6 +13,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // Version is the version of the schemas. The comment of the table strikes_doc has it.
@@ -92,7 +93,7 @@ func Failed(fault counter.StoreFault, err error, do, password string) error {
 	// pgx puts each address on a line.
 	text := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error())
 	if password != "" && !errors.Is(err, ErrSchema) { // its text names the command, even if the password is "strikes"
-		text = strings.ReplaceAll(text, password, "(password)")
+		text = setting.Hide(text, password)
 	}
 	if do != "" {
 		text += "; " + do

@@ -17,6 +17,7 @@ func TestFailed(t *testing.T) {
 	}{
 		{CheckVersion(""), "", "run: strikes store migrate"},
 		{errors.New("dial user:strikes@db:\n\tone\n\ttwo"), "", "dial user:(password)@db: one; two"},
+		{errors.New("no table strikes_doc"), "", "no table strikes_doc"},
 		{errors.New("denied"), "GRANT SELECT ON strikes_doc", "denied; GRANT SELECT ON strikes_doc"},
 	} {
 		err := Failed(counter.FaultOther, tt.err, tt.do, password)
