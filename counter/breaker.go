@@ -33,10 +33,10 @@ func (a *Admin) Breaker(ctx context.Context, vhost, queue string) (BreakerState,
 	return a.changeBreaker(ctx, vhost, queue, func(*BreakerState) bool { return false })
 }
 
-// ResumeBreaker closes the breaker of a queue, or ends its doubt. Every failure is counted for the time count, also
-// that of a last attempt, which Patience does not count while the breaker is closed. Use that only for a queue in which
-// all messages fail by themselves. If count is zero, the breaker may open again immediately, also if the time
-// of an earlier count is not over.
+// ResumeBreaker closes the breaker of a queue, or ends its doubt. Every failure is counted for the time count, 24 h at
+// most, also that of a last attempt, which Patience does not count while the breaker is closed. Use that only for a
+// queue in which all messages fail by themselves. If count is zero, the breaker may open again immediately, also if the
+// time of an earlier count is not over.
 func (a *Admin) ResumeBreaker(ctx context.Context, vhost, queue string, count time.Duration) error {
 	done := false
 	_, err := a.changeBreaker(ctx, vhost, queue, func(b *BreakerState) bool {

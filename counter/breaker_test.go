@@ -225,7 +225,7 @@ func (w *breakerWorld) ask(t *rapid.T) {
 		return b.Permit(w.now) || changed
 	}
 	if rapid.IntRange(0, 5).Draw(t, "operator") == 0 {
-		d := rapid.SampledFrom([]time.Duration{0, 10 * time.Second}).Draw(t, "count")
+		d := rapid.SampledFrom([]time.Duration{0, 10 * time.Second, rules.LongestCount}).Draw(t, "count")
 		change = func(b *Breaker) bool { return b.Resume(d, w.now) }
 	}
 	b := w.queue.Breaker

@@ -19,6 +19,7 @@ const (
 	Probes        = 3                // attempts for each permit
 	SuccessAwaits = 30 * time.Second // the longest wait of a last attempt for a success elsewhere
 	SuccessPoll   = time.Second      // until a message that waits for a success asks again
+	LongestCount  = 24 * time.Hour   // for which an operator has every failure counted
 )
 
 // MaxBreaker is the largest Progress.Breaker.
@@ -140,10 +141,10 @@ func (b *Breaker) Await(now time.Time) bool {
 	return true
 }
 
-// Resume closes the breaker for an operator. Every failure counts from now on for the time count, also that of a last
-// attempt, which Patience does not count while the breaker is closed. A count of zero ends a time that an earlier
-// Resume began. It does nothing and reports false if the breaker is closed, the queue is not in doubt, and no such
-// time lasts.
+// Resume closes the breaker for an operator. Every failure counts from now on for the time count, 24 h at most, also
+// that of a last attempt, which Patience does not count while the breaker is closed. A count of zero ends a time that
+// an earlier Resume began. It does nothing and reports false if the breaker is closed, the queue is not in doubt, and
+// no such time lasts.
 func (b *Breaker) Resume(count time.Duration, now time.Time) bool {
 	now = now.Truncate(time.Millisecond)
 	b.bound(now)
@@ -155,7 +156,7 @@ func (b *Breaker) Resume(count time.Duration, now time.Time) bool {
 		b.close(now)
 	}
 	if b.Count = (time.Time{}); count > 0 {
-		b.Count = now.Add(whole(count))
+		b.Count = now.Add(whole(min(count, LongestCount)))
 	}
 	return true
 }
@@ -165,9 +166,11 @@ func (b *Breaker) close(now time.Time) {
 }
 
 // bound moves times that are in the future, because the clock was set back, to now. It reports whether a doubt, an
-// opening or a wait for a permit would have lasted longer, or attempts have seemed to begin before the closing.
+// opening, a wait for a permit or a count would have lasted longer, or attempts have seemed to begin before the
+// closing.
 func (b *Breaker) bound(now time.Time) (moved bool) {
-	moved = b.Doubt.After(now) || b.Open.After(now) || b.Closed.After(now) || b.Next.After(now.Add(LaterPermits))
+	moved = b.Doubt.After(now) || b.Open.After(now) || b.Closed.After(now) || b.Next.After(now.Add(LaterPermits)) ||
+		b.Count.After(now.Add(LongestCount))
 	past := []*time.Time{&b.Doubt, &b.Open, &b.Closed, &b.Success}
 	b.Streak = slices.Clone(b.Streak)
 	for i := range b.Streak {
@@ -180,6 +183,9 @@ func (b *Breaker) bound(now time.Time) (moved bool) {
 	}
 	if b.Next.After(now.Add(LaterPermits)) {
 		b.Next = now.Add(LaterPermits)
+	}
+	if b.Count.After(now.Add(LongestCount)) {
+		b.Count = now.Add(LongestCount)
 	}
 	return moved
 }

@@ -220,6 +220,16 @@ func TestBreaker(t *testing.T) {
 			f.ask(0, 0)
 			f.is("closed 0")
 		},
+		"an operator's count ends within a day, also if the clock is set back": func(f *fleet) {
+			f.q.Breaker.Resume(10*time.Minute, f.now)
+			f.later(-72 * time.Hour)
+			f.ask(never, never)
+			f.fail("a b c")
+			f.is("closed 0")
+			f.later(24 * time.Hour)
+			f.fail("d e f")
+			f.is("in doubt 3")
+		},
 		"the clock is set back after the closing": func(f *fleet) {
 			f.fail("a b c")
 			f.later(2 * time.Second)

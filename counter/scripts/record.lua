@@ -369,10 +369,11 @@ local function rarely()
       b.success, b.doubt, b.open, b.closed, b.next, b.permits, b.count, b.awaited, b.alike = 0, 0, 0, 0, 0, 0, 0, 0, 0
       b.streak, b.reason = '', ''
     end
-    b.changed = b.doubt + 0 > now or b.open + 0 > now or b.closed + 0 > now or b.next + 0 > now + 3000
+    b.changed = b.doubt + 0 > now or b.open + 0 > now or b.closed + 0 > now or b.next + 0 > now + 3000 or
+      b.count + 0 > now + 86400000
     for _, past in ipairs({ 'success', 'doubt', 'open', 'closed' }) do b[past] = math.min(b[past] + 0, now) end
     b.next, b.permits, b.alike = math.min(b.next + 0, now + 3000), b.permits + 0, b.alike + 0
-    b.count, b.awaited = b.count + 0, b.awaited + 0
+    b.count, b.awaited = math.min(b.count + 0, now + 86400000), b.awaited + 0
     b.early = attempt + 0 >= 0 and now - attempt < b.closed -- the attempt began before the closing
 
     if began > b.success then
