@@ -33,6 +33,9 @@ type Summary struct {
 	Trouble Trouble `json:"trouble,omitempty"` // the worst
 	Absent  bool    `json:"-"`                 // the broker has no such queue: the rest is only what the store keeps
 
+	// the deleted queue whose dead letters it takes; empty: it is a queue of its own
+	DeadLettersOf string `json:"dead_letters_of,omitempty"`
+
 	Ready     *int   `json:"ready,omitempty"` // nil: the broker did not say; so are the next ones
 	Unacked   *int   `json:"unacked,omitempty"`
 	Consumers *int   `json:"consumers,omitempty"`
@@ -218,7 +221,7 @@ func (s *Summary) trouble(now time.Time) Trouble {
 		return TroubleLanes
 	case s.Failing() > s.Forgotten:
 		return TroubleRetrying
-	case s.Dead.Still > 0:
+	case s.Dead.Still > 0, s.DeadLettersOf != "" && s.Ready != nil && *s.Ready > 0:
 		return TroubleDead
 	}
 	return TroubleNone

@@ -53,6 +53,7 @@ func TestWorstFirst(t *testing.T) {
 		{failing("seconds", 5*time.Second), TroubleRetrying},
 		{held("not counted", 5*time.Second), TroubleRetrying},
 		{dead("dead", 0), TroubleDead},
+		{Summary{Queue: "gone.dlq", DeadLettersOf: "gone", Ready: new(1), Consumers: new(0)}, TroubleDead},
 		{waiting("busy", 9, 1), TroubleNone},
 		{waiting("idle", 0, 0), TroubleNone},
 	}
@@ -181,6 +182,21 @@ func TestDeadLetterQueues(t *testing.T) {
 }
 
 // TestNamedTwice: a queue that is named twice is collected once.
+// TestDeletedQueue: the dead-letter queue of a deleted queue is listed as that.
+func TestDeletedQueue(t *testing.T) {
+	c := Collector{lists: lists{listing: inspect.Listing{
+		Queues: []string{"orders"}, Routes: map[string]inspect.Route{"orders": {}, "orders.dlq": {}, "gone.dlq": {}},
+		DeadLetters: map[string][]string{"gone.dlq": {"gone"}, "orders.dlq": {"gone", "orders"}, "late.dlq": {"late"}},
+	}}}
+	s := sight{listed: map[string]broker.Listed{"orders": {}, "orders.dlq": {}, "gone.dlq": {}}}
+	if got := c.wanted(s); !slices.Equal(got, []string{"gone.dlq", "orders"}) {
+		t.Errorf("listed: %q", got)
+	}
+	if got := c.lists.deleted(s, "gone.dlq"); got != "gone" {
+		t.Errorf("gone.dlq takes the dead letters of %q", got)
+	}
+}
+
 func TestNamedTwice(t *testing.T) {
 	twice := Collector{Names: []string{"b", "a", "b"}}
 	if got := twice.wanted(sight{}); !slices.Equal(got, []string{"a", "b"}) {

@@ -130,7 +130,7 @@ func (c *question) blocked(ctx context.Context, s *Status) (sum counter.Blocked,
 // Unattended is how many messages wait in the queue, or in partitions of it, without a consumer.
 func (s Summary) Unattended() (n int) {
 	switch {
-	case s.Ready == nil || s.Consumers == nil:
+	case s.Ready == nil || s.Consumers == nil || s.DeadLettersOf != "":
 		return 0
 	case len(s.Partitions) == 0 && *s.Consumers == 0:
 		return *s.Ready

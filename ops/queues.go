@@ -61,7 +61,7 @@ func (c *Collector) All(ctx context.Context) (Overview, error) {
 	}
 	lanes := kept[len(names):]
 	for i, name := range names {
-		s := Summary{VHost: c.VHost, Queue: name}
+		s := Summary{VHost: c.VHost, Queue: name, DeadLettersOf: c.lists.deleted(seen, name)}
 		s.ofBroker(seen, name, c.lists.listing.Partitions[name])
 		s.addLanes(&kept[i], lanes[:len(s.Partitions)])
 		s.ofStore(kept[i])
@@ -257,8 +257,23 @@ func (c *Collector) wanted(s sight) []string {
 			c.lists.names = append(c.lists.names, name)
 		}
 	}
+	for name := range c.lists.listing.DeadLetters {
+		if _, exists := s.listed[name]; exists && c.lists.deleted(s, name) != "" {
+			c.lists.names = append(c.lists.names, name)
+		}
+	}
 	slices.Sort(c.lists.names)
 	return c.lists.names
+}
+
+// deleted returns the queue whose dead letters the named one takes, if no such queue exists any more, else "".
+func (l *lists) deleted(s sight, name string) (of string) {
+	for _, of = range l.listing.DeadLetters[name] {
+		if _, exists := s.listed[of]; exists || l.listing.Partitions[of] != nil {
+			return ""
+		}
+	}
+	return of
 }
 
 // withQueues adds all queues to the exchanges and bindings.

@@ -109,6 +109,7 @@ state in status QUEUE --json:
   forgotten         no consumer took it for 5 minutes
 
 Fields of status --json without QUEUE:
+  dead_letters_of  the deleted queue whose dead letters are in this one
   retrying       messages with a counted failure or crash, or whose attempt runs
                  and is in the store
   forgotten      of these, the ones that no consumer took for 5 minutes

@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/strikesmq/strikes/internal/broker"
 )
@@ -13,7 +14,8 @@ type Listing struct {
 	PassedOver []string // by name: exclusive ones, streams, delay queues, and the dead-letter queues of others
 
 	// DeadLetters maps a dead-letter queue that is passed over to the queues that dead-letter to it. If the dead letters
-	// of a queue reach none, QUEUE + ".dlq" counts as their dead-letter queue.
+	// of a queue reach none, QUEUE + ".dlq" counts as their dead-letter queue. A deleted QUEUE is there, too, if the
+	// exchange QUEUE + ".dlx" still leads to QUEUE + ".dlq", and no other queue does.
 	DeadLetters map[string][]string
 
 	Routes     map[string]Route    // of each queue
@@ -48,6 +50,14 @@ func (g Graph) List() Listing {
 				continue
 			}
 			taken[end.Name] = append(taken[end.Name], cmp.Or(of[name], name))
+		}
+	}
+	for name := range g.Queues {
+		owner, usual := strings.CutSuffix(name, broker.DeadLetterQueueFor(""))
+		toName := func(b broker.Binding) bool { return b.Destination == name && b.DestinationType == "queue" }
+		if usual && len(taken[name]) == 0 && g.Queues[owner] == nil && out.Partitions[owner] == nil &&
+			slices.ContainsFunc(g.Exchanges[broker.ExchangeFor(owner)].Bindings, toName) {
+			taken[name] = []string{owner} // which was deleted
 		}
 	}
 	for name, q := range g.Queues {

@@ -87,6 +87,9 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 	for _, f := range s.Findings {
 		notes = append(notes, printable.Line(f.Seen, 200))
 	}
+	if s.DeadLettersOf != "" {
+		notes = append(notes, "takes the dead letters of "+printable.Name(s.DeadLettersOf)+", which does not exist")
+	}
 	if s.Unknown != "" {
 		notes = append(notes, "not known: strikes status "+shell.Operands(s.Queue)+" says why")
 	}
