@@ -207,6 +207,12 @@ func doomed(ts *testscript.TestScript, _ bool, args []string) {
 		_, err := ch.QueueDeclare(args[0], true, len(args) == 1, false, false, expires)
 		return err
 	})
+	ts.Defer(func() {
+		onChannel(ts, func(ch *amqp.Channel) error {
+			_, err := ch.QueueDelete(args[0], false, false, false)
+			return err
+		})
+	})
 }
 
 // deadLettering declares a classic queue whose dead letters land in another.
