@@ -72,7 +72,8 @@ func TestUndecodableIsReported(t *testing.T) {
 			!errors.Is(events[0].Err, ErrUndecodable) {
 			t.Errorf("events: %+v", events)
 		}
-		u, err := b.store.Undecodable(t.Context(), "/", "orders")
+		state, err := b.store.State(t.Context(), "/", "orders")
+		u := state.Undecodable
 		if err != nil || !strings.Contains(u, "32 levels") || !strings.HasSuffix(u, `; it came after message "m2"`) {
 			t.Errorf("noted: %q, %v", u, err)
 		}
@@ -90,7 +91,8 @@ func TestUnconvertedIsReportedByACarefulSession(t *testing.T) {
 			lost <- &amqp.Error{Code: amqp.InternalError, Reason: "INTERNAL_ERROR", Server: true}
 			err := s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: make(chan amqp.Delivery),
 				closed: lost})
-			u, _ := b.store.Undecodable(t.Context(), "/", "orders")
+			state, _ := b.store.State(t.Context(), "/", "orders")
+			u := state.Undecodable
 			if !errors.Is(err, ErrUndecodable) || !decideCareful(false, err) || strings.Contains(u,
 				"cannot convert") != reported {
 				t.Errorf("prefetch %d: %v, noted %q", prefetch, err, u)

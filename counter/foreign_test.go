@@ -85,7 +85,7 @@ func TestForeignKeys(t *testing.T) {
 					for _, err = range c.Admin().Dead(t.Context(), "/", "orders", "") {
 					}
 				case "list-tombstones":
-					_, err = c.Admin().Tombstones(t.Context(), "/", "orders")
+					_, err = c.Admin().State(t.Context(), "/", "orders")
 				case "take":
 					mustDo(t, c.rdb, "DEL", key)
 					need(t, errOf(c.Fail(t.Context(), attempt(message("a"), "1"), Failure{})))

@@ -53,7 +53,8 @@ func TestOverSharesRoundTrips(t *testing.T) {
 		}
 		close(slow.begin)
 		need(t, sending.Wait())
-		dead, err := c.Admin().Tombstones(t.Context(), "/", "q")
+		state, err := c.Admin().State(t.Context(), "/", "q")
+		dead := state.Tombstones
 		if dead.Count != 50 || err != nil {
 			t.Errorf("breaker %d: %+v, %v", breaker, dead, err)
 		}

@@ -53,7 +53,8 @@ func TestStoreRace(t *testing.T) {
 			}
 			counted += records[0].Failures
 		}
-		dead, err := of.one.Admin().Tombstones(t.Context(), "/", queue)
+		state, err := of.one.Admin().State(t.Context(), "/", queue)
+		dead := state.Tombstones
 		if counted != 400 || exhausted != 5 || dead.Count != 5 || dead.Expired != 0 || err != nil {
 			t.Errorf("%s: %d failures are counted, %d replies are EXHAUSTED, %+v, %v", name, counted, exhausted, dead, err)
 		}

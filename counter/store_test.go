@@ -183,8 +183,9 @@ func (c *client) lookAtDocs(t rapid.TB, m Message) sight {
 	t.Helper()
 	ctx, of, entry := context.Background(), Queue{m.VHost, m.Queue}, member(m.ID, m.Generation)
 	records, err := (&Admin{c}).read(ctx, of, []string{entry})
-	tombstones, errOf := (&Admin{c}).Tombstones(ctx, m.VHost, m.Queue)
+	state, errOf := (&Admin{c}).State(ctx, m.VHost, m.Queue)
 	need(t, errors.Join(err, errOf))
+	tombstones := state.Tombstones
 	tombstones.Expired = 0
 	s := sight{tombstones: tombstones, exists: records[0] != nil, indexed: c.isIn(t, of, setIndex, entry, 0),
 		dead: c.isIn(t, of, setDead, entry, time.Now().UnixMilli())}
@@ -296,8 +297,9 @@ func (c *client) look(t rapid.TB, m Message) sight {
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		t.Fatal(err)
 	}
-	tombstones, err := (&Admin{c}).Tombstones(ctx, m.VHost, m.Queue)
+	state, err := (&Admin{c}).State(ctx, m.VHost, m.Queue)
 	need(t, err)
+	tombstones := state.Tombstones
 	tombstones.Expired = 0 // a tombstone that was renewed leaves its set up to an eighth of its TTL early
 	s := sight{tombstones: tombstones, exists: text.Err() == nil, indexed: indexed.Err() == nil,
 		dead: dead.Val() > float64(time.Now().UnixMilli()), setTTL: indexTTL.Val()}

@@ -37,10 +37,57 @@ func IsForgotten(r Record, b Breaker, rests bool, now time.Time) bool {
 	return r.OpenToken == "" && !rests && !b.Stops() && now.Sub(ready) > ForgottenAfter
 }
 
-// Summary is the state of a queue in the store. Do not print its strings on a terminal unescaped.
+// QueueState is the store's data about a queue as a whole. Do not print its strings on a terminal unescaped.
+type QueueState struct {
+	Time        time.Time // by the store's clock
+	Override    *Override // nil: none, or one that consumers ignore
+	Ignored     error     // why consumers ignore the override; it wraps ErrOverride
+	Paused      *Pause    // nil: the queue is not paused
+	Breaker     Breaker
+	Tombstones  Tombstones
+	Undecodable string          // the note of NoteUndecodable, of the last minute
+	Consumers   []ConsumerState // as Admin.Consumers returns them
+}
+
+// State returns the data about a queue as a whole.
+func (a *Admin) State(ctx context.Context, vhost, queue string) (QueueState, error) {
+	of, existing := Queue{vhost, queue}, 0
+	s, err := a.state(ctx, of)
+	if err == nil { // after the counts: a message that dies meanwhile is not among the expired
+		existing, err = a.count(ctx, of, setDead, s.Time.UnixMilli())
+	}
+	s.Tombstones = withExpired(s.Tombstones, int64(existing))
+	return s, failed("state", queue, err)
+}
+
+// state is State without the tombstones that expired.
+func (a *Admin) state(ctx context.Context, of Queue) (QueueState, error) {
+	now, docs, err := a.load(ctx, of, docLimit, docPause, docTombstones, docBreaker, docUndecodable)
+	if err != nil {
+		return QueueState{}, err
+	}
+	if docs[0].Err != nil {
+		return QueueState{}, limitError(docs[0].Err)
+	}
+	q, err := a.readQueue(docs, Message{VHost: of.VHost, Queue: of.Name})
+	if err != nil {
+		return QueueState{}, err
+	}
+	s := QueueState{Time: now, Override: q.Override, Breaker: q.Breaker, Tombstones: q.Tombstones,
+		Undecodable: docs[4].Data}
+	_, ignored := overrideOf(decodeFields(docs[0].Data))
+	s.Ignored = failed("limit", of.Name, ignored)
+	if q.Paused {
+		s.Paused = &Pause{q.Pause, q.Holding}
+	}
+	s.Consumers, err = a.consumers(ctx, of, s.Paused)
+	return s, err
+}
+
+// Summary is the state of a queue in the store, and of its messages. Do not print its strings on a terminal unescaped.
 type Summary struct {
 	Queue string
-	Time  time.Time // by the store's clock
+	QueueState
 
 	Retrying int // messages that failed, or run again, and are not dead-lettered
 	// of Retrying, see IsForgotten: there is no consumer, or the message left the queue otherwise
@@ -50,13 +97,7 @@ type Summary struct {
 	Head   *Record
 	Recent int // messages dead-lettered so recently that they may be on their way
 
-	Tombstones  Tombstones
-	Override    *Override // nil: none, or one that consumers ignore
-	Undecodable string    // the note of NoteUndecodable, of the last minute
-	Paused      *Pause    // nil: the queue is not paused
-	Waiting     Waiting   // of all processes: their messages together, and the report of the message held for longest
-
-	Breaker Breaker
+	Waiting Waiting // of all processes: their messages together, and the report of the message held for longest
 
 	BlockedLanes int     // lanes that are blocked
 	Blocked      Blocked // the dead letters in them that had no attempt
@@ -86,7 +127,10 @@ func (a *Admin) Summaries(ctx context.Context, vhost string, queues []string, re
 
 // summarise reads the summary of one queue.
 func (a *Admin) summarise(ctx context.Context, of Queue, s *Summary, recent time.Duration) (err error) {
-	if err = a.summariseQueue(ctx, of, s); err == nil {
+	if s.QueueState, err = a.state(ctx, of); err == nil {
+		for _, c := range s.Consumers {
+			s.Waiting = s.Waiting.together(c.Waiting)
+		}
 		var counting panics.Group // beside the rest, because a database needs 20 ms to count 100,000 tombstones
 		existing := 0
 		counting.Go(func() (err error) {
@@ -107,26 +151,6 @@ func (a *Admin) summarise(ctx context.Context, of Queue, s *Summary, recent time
 		s.Err, err = failed("summary", of.Name, err), nil
 	}
 	return failed("summary", of.Name, err)
-}
-
-func (a *Admin) summariseQueue(ctx context.Context, of Queue, s *Summary) error {
-	now, docs, err := a.load(ctx, of, docLimit, docPause, docTombstones, docBreaker, docUndecodable)
-	if err != nil {
-		return err
-	}
-	q, err := a.readQueue(docs, Message{VHost: of.VHost, Queue: of.Name})
-	if err != nil {
-		return err
-	}
-	s.Time, s.Override, s.Tombstones, s.Undecodable, s.Breaker = now, q.Override, q.Tombstones, docs[4].Data, q.Breaker
-	if q.Paused {
-		s.Paused = &Pause{q.Pause, q.Holding}
-	}
-	consumers, err := a.consumers(ctx, of, s.Paused)
-	for _, c := range consumers {
-		s.Waiting = s.Waiting.together(c.Waiting)
-	}
-	return err
 }
 
 func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) error {

@@ -8,17 +8,6 @@ import (
 	"github.com/strikesmq/strikes/counter/rules"
 )
 
-// Tombstones returns the counts of a queue.
-func (a *Admin) Tombstones(ctx context.Context, vhost, queue string) (Tombstones, error) {
-	h, err := a.fields(ctx, Queue{vhost, queue}, docTombstones)
-	if err != nil {
-		return Tombstones{}, failed("tombstones", queue, err)
-	}
-	// after the counts: a message that dies meanwhile is not among the expired
-	existing, err := a.CountDead(ctx, vhost, queue)
-	return withExpired(tombstonesOf(h), int64(existing)), err
-}
-
 // tombstonesOf reads the document tombstones.
 func tombstonesOf(h map[string]string) Tombstones {
 	return Tombstones{Count: number(h["count"]), Removed: number(h["removed"]), Since: millis(h["since"])}
@@ -32,9 +21,9 @@ func withExpired(t Tombstones, existing int64) Tombstones {
 
 // NoteRemoved notes that the dead letters of messages left their dead-letter queue: they were replayed or dropped. It
 // ignores the VHost and Queue of the messages; ID and Generation must be those under which a message was counted.
-// Record.Removed says so, List omits the records, and Tombstones counts each once. NoteRemoved ignores a message
-// without a tombstone. The tombstone stays in force. Messages are sent in batches. After an error each may or may not
-// be noted; it is safe to repeat.
+// Record.Removed says so, List omits the records, and QueueState.Tombstones counts each once. NoteRemoved ignores a
+// message without a tombstone. The tombstone stays in force. Messages are sent in batches. After an error each may or
+// may not be noted; it is safe to repeat.
 func (a *Admin) NoteRemoved(ctx context.Context, vhost, queue string, messages []Message) error {
 	for some := range slices.Chunk(messages, maxBatch) {
 		of := make([]Message, len(some))

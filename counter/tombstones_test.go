@@ -19,8 +19,9 @@ func TestManyAreTaken(t *testing.T) {
 			all = append(all, m)
 		}
 		need(t, c.Admin().NoteRemoved(t.Context(), all[0].VHost, all[0].Queue, all))
-		if got, err := c.Admin().Tombstones(t.Context(), all[0].VHost, all[0].Queue); err != nil || got.Removed != n {
-			t.Errorf("%+v, %v", got, err)
+		got, err := c.Admin().State(t.Context(), all[0].VHost, all[0].Queue)
+		if err != nil || got.Tombstones.Removed != n {
+			t.Errorf("%+v, %v", got.Tombstones, err)
 		}
 	}
 }
@@ -93,7 +94,8 @@ func TestResetDeadLetterIsNotMissing(t *testing.T) {
 	for _, s := range stores(t) {
 		expect := func(want Tombstones) {
 			t.Helper()
-			got, err := s.Tombstones(t.Context(), "/", "orders")
+			state, err := s.State(t.Context(), "/", "orders")
+			got := state.Tombstones
 			began := !got.Since.IsZero()
 			if got.Since = want.Since; err != nil || got != want || !began {
 				t.Errorf("%s: %+v, %v, want %+v", s.name, got, err, want)

@@ -16,10 +16,3 @@ func (c *Counter) NoteUndecodable(ctx context.Context, vhost, queue, why string)
 	err := c.note(ctx, Queue{vhost, queue}, docUndecodable, printable.Cut(why, MaxReason), undecodableTTL)
 	return failed("note undecodable", queue, err)
 }
-
-// Undecodable returns the note of NoteUndecodable of the last minute; empty if there is none. Do not print it on a
-// terminal unescaped.
-func (a *Admin) Undecodable(ctx context.Context, vhost, queue string) (why string, err error) {
-	_, why, err = a.text(ctx, Queue{vhost, queue}, docUndecodable)
-	return why, failed("undecodable", queue, err)
-}

@@ -9,8 +9,8 @@ func TestUndecodable(t *testing.T) {
 	for _, s := range stores(t) {
 		noted := func(vhost, queue, want string) {
 			t.Helper()
-			if got, err := s.Undecodable(t.Context(), vhost, queue); got != want || err != nil {
-				t.Errorf("%s: of %s in %s: %.20q, %v, want %.20q", s.name, queue, vhost, got, err, want)
+			if got, err := s.State(t.Context(), vhost, queue); got.Undecodable != want || err != nil {
+				t.Errorf("%s: of %s in %s: %.20q, %v, want %.20q", s.name, queue, vhost, got.Undecodable, err, want)
 			}
 		}
 		noted("/", "orders", "")

@@ -305,11 +305,22 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Findi
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
+	state, err := c.Store.State(ctx, vhost, queue)
+	if err != nil {
+		c.mute.Store(true)
+		return nil
+	}
 	var found []inspect.Finding
-	for _, judge := range []func(ctx context.Context, vhost, queue string) ([]inspect.Finding, error){
-		c.paused, c.stopped, c.limits, c.breaker,
+	if state.Paused != nil {
+		found = append(found, judgePause(state.Paused, queue))
+	}
+	if state.Breaker.Stops() {
+		found = append(found, judgeProgress(state.Breaker, queue))
+	}
+	for _, judge := range []func(context.Context, counter.QueueState, string, string) ([]inspect.Finding, error){
+		c.limits, c.breaker,
 	} {
-		more, err := judge(ctx, vhost, queue)
+		more, err := judge(ctx, state, vhost, queue)
 		if err != nil {
 			c.mute.Store(true)
 			return found
@@ -319,15 +330,7 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Findi
 	return found
 }
 
-// paused reports a queue that an operator paused, or that is paused for an exhausted message.
-func (c *Checkup) paused(ctx context.Context, vhost, queue string) ([]inspect.Finding, error) {
-	pause, err := c.Store.Paused(ctx, vhost, queue)
-	if pause == nil || err != nil {
-		return nil, err
-	}
-	return []inspect.Finding{judgePause(pause, queue)}, nil
-}
-
+// judgePause reports a queue that an operator paused, or that is paused for an exhausted message.
 func judgePause(p *counter.Pause, queue string) inspect.Finding {
 	code, by, id := "paused", "", ""
 	if p.By != "" {
@@ -342,30 +345,22 @@ func judgePause(p *counter.Pause, queue string) inspect.Finding {
 	})
 }
 
-// stopped reports a queue in which no message succeeds.
-func (c *Checkup) stopped(ctx context.Context, vhost, queue string) ([]inspect.Finding, error) {
-	b, err := c.Store.Breaker(ctx, vhost, queue)
-	if err != nil || !b.Stops() {
-		return nil, err
-	}
+// judgeProgress reports a queue in which no message succeeds.
+func judgeProgress(b counter.Breaker, queue string) inspect.Finding {
 	why := ""
 	if b.Reason != "" {
 		why = ", the last with: " + printable.Line(b.Reason, 200)
 	}
-	return []inspect.Finding{inspect.Say("no-progress", inspect.Vars{
+	return inspect.Say("no-progress", inspect.Vars{
 		"since": b.Doubt.UTC().Format(time.RFC3339), "n": len(b.Streak), "why": why, "queue": shell.Operands(queue),
-	})}, nil
+	})
 }
 
 // limits judges whether the consumers of a queue agree on how often they retry. A limit that an operator set is in
 // force on all.
-func (c *Checkup) limits(ctx context.Context, vhost, queue string) ([]inspect.Finding, error) {
-	if set, err := c.Store.Limit(ctx, vhost, queue); set != nil || err != nil {
-		return nil, err
-	}
-	now, err := c.Store.Now(ctx)
-	if err != nil {
-		return nil, err
+func (c *Checkup) limits(ctx context.Context, s counter.QueueState, vhost, queue string) ([]inspect.Finding, error) {
+	if s.Override != nil {
+		return nil, nil
 	}
 	var all []counter.Record
 	for r, err := range c.Store.List(ctx, vhost, queue) {
@@ -376,7 +371,7 @@ func (c *Checkup) limits(ctx context.Context, vhost, queue string) ([]inspect.Fi
 			break
 		}
 	}
-	seen := Disagreement(slices.Values(all), now)
+	seen := Disagreement(slices.Values(all), s.Time)
 	if len(seen) == 0 {
 		return nil, nil
 	}

@@ -24,25 +24,17 @@ const (
 
 // breaker reports the trace of an outage in a queue whose consumers have no breaker. Without such a trace a consumer
 // without a breaker is no finding: the breaker is off by default. It reads the newest dead letters.
-func (c *Checkup) breaker(ctx context.Context, vhost, queue string) ([]inspect.Finding, error) {
-	consumers, err := c.Store.Consumers(ctx, vhost, queue)
-	if err != nil {
-		return nil, err
-	}
-	consumers = slices.DeleteFunc(consumers, func(x counter.ConsumerState) bool { return x.Paused }) // it does not say
+func (c *Checkup) breaker(ctx context.Context, s counter.QueueState, vhost, queue string) ([]inspect.Finding, error) {
+	consumers := slices.DeleteFunc(s.Consumers, func(x counter.ConsumerState) bool { return x.Paused }) // it does not say
 	without := slices.DeleteFunc(slices.Clone(consumers), func(x counter.ConsumerState) bool { return x.Breaker })
 	if len(without) == 0 {
 		return nil, nil
-	}
-	now, err := c.Store.Now(ctx)
-	if err != nil {
-		return nil, err
 	}
 	for dead, err := range c.Store.DeadReasons(ctx, vhost, queue, burstAmong) {
 		if err != nil {
 			return nil, err
 		}
-		last, n := burstOf(dead, now)
+		last, n := burstOf(dead, s.Time)
 		if n == 0 {
 			return nil, nil
 		}

@@ -92,8 +92,8 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 		if r := one(t, c, queue, "m1"); r.Reset.By != why.By || r.Failures != 6 {
 			t.Errorf("record of m1: %+v", r)
 		}
-		if b, err := c.Admin().Tombstones(t.Context(), "/", queue); b.Count != int64(len(all)) || err != nil {
-			t.Errorf("tombstones: %+v, %v", b, err)
+		if b, err := c.Admin().State(t.Context(), "/", queue); b.Tombstones.Count != int64(len(all)) || err != nil {
+			t.Errorf("tombstones: %+v, %v", b.Tombstones, err)
 		}
 	})
 }

@@ -123,8 +123,8 @@ func TestPartitionedQueueIsOneQueue(t *testing.T) {
 	s.publish("a 1", "b 1", "c bad", "c 2", "a 2")
 	s.eventually("five messages, one of them three times", func() bool { return len(s.seen()) == 7 })
 	s.eventually("its tombstone", func() bool {
-		d, err := admin.Tombstones(t.Context(), "/", s.queue)
-		return err == nil && d.Count == 1
+		d, err := admin.State(t.Context(), "/", s.queue)
+		return err == nil && d.Tombstones.Count == 1
 	})
 	seen := s.seen()
 	if a, b := slices.Index(seen, "c bad"), slices.Index(seen, "c 2"); a < 0 || b < a+3 {
@@ -136,8 +136,8 @@ func TestPartitionedQueueIsOneQueue(t *testing.T) {
 	need(t, admin.SetLimit(t.Context(), "/", s.queue, limit))
 	s.publish("d bad")
 	s.eventually("one attempt only", func() bool {
-		d, err := admin.Tombstones(t.Context(), "/", s.queue)
-		return err == nil && d.Count == 2
+		d, err := admin.State(t.Context(), "/", s.queue)
+		return err == nil && d.Tombstones.Count == 2
 	})
 	if n := len(s.seen()); n != 8 {
 		t.Errorf("%d attempts after a limit of none for the queue, want 8: %q", n, s.seen())

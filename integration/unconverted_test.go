@@ -98,7 +98,8 @@ func TestUnconvertedTakesNoNeighbour(t *testing.T) {
 				if dead := queueDepth(t, queue+".dlq"); dead != 1 {
 					t.Errorf("%d dead letters, want 1", dead)
 				}
-				u, err := store.Admin().Undecodable(t.Context(), "/", queue)
+				state, err := store.Admin().State(t.Context(), "/", queue)
+				u := state.Undecodable
 				if err != nil || !strings.Contains(u, "541") {
 					t.Errorf("noted: %q, %v", u, err)
 				}
@@ -226,7 +227,8 @@ func TestUnconvertedInOtherLanguages(t *testing.T) {
 			store, err := counter.Dial(url, nil)
 			need(t, err)
 			defer store.Close()
-			u, err := store.Admin().Undecodable(t.Context(), "/", queue)
+			state, err := store.Admin().State(t.Context(), "/", queue)
+			u := state.Undecodable
 			if err != nil || !strings.Contains(u, "541") {
 				t.Errorf("noted: %q, %v", u, err)
 			}

@@ -119,7 +119,8 @@ func TestUndecodableTakesNoNeighbour(t *testing.T) {
 				proctest.Eventually(t, time.Minute, "the source empty, one dead letter", func() bool {
 					return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") == 1
 				})
-				u, err := store.Admin().Undecodable(t.Context(), "/", queue)
+				state, err := store.Admin().State(t.Context(), "/", queue)
+				u := state.Undecodable
 				if err != nil || !strings.Contains(u, "its headers") {
 					t.Errorf("noted: %q, %v", u, err)
 				}

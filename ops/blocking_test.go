@@ -34,7 +34,7 @@ func TestAnEmptyQueueBlocksNothing(t *testing.T) {
 		{"on its way back", returning, 0, n(0), 1},
 	} {
 		s := Status{Time: noon, Ready: tt.ready, Unacked: tt.unacked, Consumers: 1}
-		s.judge(facts{now: noon, records: map[counter.Message]counter.Record{{}: tt.r}})
+		s.judge(facts{QueueState: counter.QueueState{Time: noon}, records: map[counter.Message]counter.Record{{}: tt.r}})
 		if s.block(0); s.Blocked != tt.want || len(s.Blocking) != tt.want {
 			t.Errorf("%s: %d block, want %d", tt.name, s.Blocked, tt.want)
 		}
@@ -42,7 +42,7 @@ func TestAnEmptyQueueBlocksNothing(t *testing.T) {
 			continue
 		}
 		all := Summary{Ready: &tt.ready, Unacked: tt.unacked}
-		if all.ofStore(counter.Summary{Time: noon, Head: &tt.r}); (all.Head != nil) != (tt.want > 0) {
+		if all.ofStore(counter.Summary{QueueState: atNoon, Head: &tt.r}); (all.Head != nil) != (tt.want > 0) {
 			t.Errorf("%s: the overview shows %+v", tt.name, all.Head)
 		}
 	}
@@ -53,7 +53,7 @@ func TestAnOperatorsPauseNamesNoMessage(t *testing.T) {
 	r := counter.Record{State: counter.StateLive, Failures: 2, Limit: 2, FirstTime: noon, LastTime: noon}
 	r.ID = "m"
 	s := Status{Time: noon, Ready: 1, Paused: &counter.Note{By: "ann", Why: "maintenance"}}
-	s.judge(facts{now: noon, records: map[counter.Message]counter.Record{r.Message: r}})
+	s.judge(facts{QueueState: counter.QueueState{Time: noon}, records: map[counter.Message]counter.Record{r.Message: r}})
 	if m := s.Blocking[0]; m.Holds {
 		t.Errorf("the queue is said to wait for it: %q", m.Doing(noon))
 	}

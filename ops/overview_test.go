@@ -13,12 +13,14 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
+var atNoon = counter.QueueState{Time: noon}
+
 // TestWorstFirst: a queue that needs a person more comes first.
 func TestWorstFirst(t *testing.T) {
 	failing := func(name string, ago time.Duration) Summary {
 		s := Summary{Queue: name}
-		s.ofStore(counter.Summary{Time: noon, Retrying: 1, Head: &counter.Record{Failures: 1, FirstTime: earlierBy(ago),
-			Due: noon}})
+		s.ofStore(counter.Summary{QueueState: atNoon, Retrying: 1, Head: &counter.Record{Failures: 1,
+			FirstTime: earlierBy(ago), Due: noon}})
 		return s
 	}
 	dead := func(name string, missing int64) Summary {
@@ -29,7 +31,7 @@ func TestWorstFirst(t *testing.T) {
 	}
 	held := func(name string, ago time.Duration) Summary {
 		s := Summary{Queue: name}
-		s.ofStore(counter.Summary{Time: noon, Waiting: counter.Waiting{Messages: 1, For: ago}})
+		s.ofStore(counter.Summary{QueueState: atNoon, Waiting: counter.Waiting{Messages: 1, For: ago}})
 		return s
 	}
 	want := []struct {
@@ -72,7 +74,7 @@ func TestWorstFirst(t *testing.T) {
 // TestForgottenDoesNotBlock: a message that no consumer takes says nothing about the queue's head.
 func TestForgottenDoesNotBlock(t *testing.T) {
 	var s Summary
-	s.ofStore(counter.Summary{Time: noon, Retrying: 1, Forgotten: 1, Head: &counter.Record{Failures: 1,
+	s.ofStore(counter.Summary{QueueState: atNoon, Retrying: 1, Forgotten: 1, Head: &counter.Record{Failures: 1,
 		FirstTime: earlierBy(time.Hour), Due: earlierBy(time.Hour)}})
 	if s.Blocked != 0 || s.Head.State != Forgotten || s.trouble(noon) != TroubleNone {
 		t.Errorf("%+v, trouble %q", s, s.trouble(noon))
@@ -81,25 +83,24 @@ func TestForgottenDoesNotBlock(t *testing.T) {
 
 // TestAccount: dead letters are missing if the dead-letter queue, at rest, has not as many as were sent to it.
 func TestAccount(t *testing.T) {
+	dead := func(count, removed, expired int64) (s counter.Summary) {
+		s.Tombstones = counter.Tombstones{Count: count, Removed: removed, Expired: expired}
+		return s
+	}
+	late := dead(3, 0, 0)
+	late.Recent = 2
 	for name, tc := range map[string]struct {
 		at               broker.Load
 		a, b             counter.Summary
 		missing, unclear int64 // of each
 	}{
-		"all there": {broker.Load{Ready: 3}, counter.Summary{Tombstones: counter.Tombstones{Count: 2}},
-			counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
-		"replayed": {broker.Load{Ready: 2}, counter.Summary{Tombstones: counter.Tombstones{Count: 2, Removed: 1}},
-			counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
-		"taken": {broker.Load{Ready: 1, Taken: 2}, counter.Summary{Tombstones: counter.Tombstones{Count: 2}},
-			counter.Summary{Tombstones: counter.Tombstones{Count: 1}}, 0, 0},
-		"lost": {broker.Load{Ready: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}},
-			counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, 3, 0},
-		"expired": {broker.Load{Ready: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3, Expired: 2}},
-			counter.Summary{Tombstones: counter.Tombstones{Count: 3, Expired: 2}}, 1, 0},
-		"on the way": {broker.Load{Ready: 1}, counter.Summary{Recent: 2, Tombstones: counter.Tombstones{Count: 3}},
-			counter.Summary{}, 0, 0},
-		"being consumed": {broker.Load{Ready: 1, Unacked: 1}, counter.Summary{Tombstones: counter.Tombstones{Count: 3}},
-			counter.Summary{Tombstones: counter.Tombstones{Count: 3}}, 0, 3},
+		"all there":      {broker.Load{Ready: 3}, dead(2, 0, 0), dead(1, 0, 0), 0, 0},
+		"replayed":       {broker.Load{Ready: 2}, dead(2, 1, 0), dead(1, 0, 0), 0, 0},
+		"taken":          {broker.Load{Ready: 1, Taken: 2}, dead(2, 0, 0), dead(1, 0, 0), 0, 0},
+		"lost":           {broker.Load{Ready: 1}, dead(3, 0, 0), dead(3, 0, 0), 3, 0},
+		"expired":        {broker.Load{Ready: 1}, dead(3, 0, 2), dead(3, 0, 2), 1, 0},
+		"on the way":     {broker.Load{Ready: 1}, late, counter.Summary{}, 0, 0},
+		"being consumed": {broker.Load{Ready: 1, Unacked: 1}, dead(3, 0, 0), dead(3, 0, 0), 0, 3},
 	} {
 		o := Overview{Time: noon, Queues: []Summary{{Queue: "a"}, {Queue: "b"}}}
 		seen := sight{

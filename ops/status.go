@@ -60,12 +60,10 @@ type Rates struct {
 
 // facts are the store's data about a queue.
 type facts struct {
-	now        time.Time
-	override   *counter.Override
-	tombstones counter.Tombstones
-	blocked    counter.Blocked
-	records    map[counter.Message]counter.Record
-	reasons    Groups // of the dead letters
+	counter.QueueState
+	blocked counter.Blocked
+	records map[counter.Message]counter.Record
+	reasons Groups // of the dead letters
 }
 
 // judge fills in the conclusions from the store's facts.
@@ -73,14 +71,14 @@ func (s *Status) judge(f facts) {
 	for _, r := range f.records {
 		switch {
 		case blocks(r):
-			s.Blocking = append(s.Blocking, blocking(r, f.override, s))
+			s.Blocking = append(s.Blocking, blocking(r, f.Override, s))
 		case r.State == counter.StateForeign:
 			s.note("another program wrote to the key of a record, so its message waits: strikes counter list says what to do")
-		case r.State == counter.StateDeadLetter && f.now.Sub(r.LastTime) < Arriving:
+		case r.State == counter.StateDeadLetter && f.Time.Sub(r.LastTime) < Arriving:
 			s.Dead.recent++
 		}
 	}
-	s.Dead.counted(f.tombstones)
+	s.Dead.counted(f.Tombstones)
 	s.BlockedLanes, s.Dead.Blocked = int(f.blocked.Lanes), f.blocked.Count
 	s.Dead.recent += f.blocked.Recent
 	s.Dead.explain(f.reasons)

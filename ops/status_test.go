@@ -46,35 +46,38 @@ func TestReadyMessageThatRests(t *testing.T) {
 	awaited := counter.Breaker{Awaited: noon.Add(time.Second)}
 	last := counter.Override{MaxRetries: new(1)}
 	for name, tc := range map[string]struct {
-		s    counter.Summary
-		age  time.Duration
-		want State
-		does string
+		s         counter.QueueState
+		consumers int
+		holds     int
+		age       time.Duration
+		want      State
+		does      string
 	}{
-		"the breaker is open": {counter.Summary{Breaker: open}, time.Hour, Ready,
+		"the breaker is open": {counter.QueueState{Breaker: open}, 1, 0, time.Hour, Ready,
 			"waits until a message succeeds, or for a probe"},
-		"no consumer is left": {counter.Summary{Breaker: open, Queue: "left"}, time.Hour, Ready, "waits for a consumer"},
-		"no consumer":         {counter.Summary{Queue: "left"}, time.Minute, Ready, "waits for a consumer"},
-		"it has closed": {counter.Summary{Breaker: counter.Breaker{Closed: earlierBy(time.Second)}}, time.Hour, Ready,
-			"next attempt now"},
-		"it closed long ago": {counter.Summary{Breaker: counter.Breaker{Closed: earlierBy(time.Hour)}}, time.Hour, Forgotten,
-			"not delivered since: it waits for a consumer, or left the queue"},
-		"a pause": {counter.Summary{Paused: &counter.Pause{}}, time.Hour, Ready, "waits until its queue is resumed"},
-		"a consumer holds messages": {counter.Summary{Waiting: counter.Waiting{Messages: 1}}, time.Hour, Ready,
+		"no consumer is left": {counter.QueueState{Breaker: open}, 0, 0, time.Hour, Ready, "waits for a consumer"},
+		"no consumer":         {counter.QueueState{}, 0, 0, time.Minute, Ready, "waits for a consumer"},
+		"it has closed": {counter.QueueState{Breaker: counter.Breaker{Closed: earlierBy(time.Second)}}, 1, 0, time.Hour,
+			Ready, "next attempt now"},
+		"it closed long ago": {counter.QueueState{Breaker: counter.Breaker{Closed: earlierBy(time.Hour)}}, 1, 0, time.Hour,
+			Forgotten, "not delivered since: it waits for a consumer, or left the queue"},
+		"a pause": {counter.QueueState{Paused: &counter.Pause{}}, 1, 0, time.Hour, Ready,
+			"waits until its queue is resumed"},
+		"a consumer holds messages": {counter.QueueState{}, 1, 1, time.Hour, Ready,
 			"next attempt now, or after its backoff"},
-		"a success": {counter.Summary{Breaker: awaited, Override: &last}, time.Second, Ready,
+		"a success": {counter.QueueState{Breaker: awaited, Override: &last}, 1, 0, time.Second, Ready,
 			"its last attempt may wait for another message to succeed, 29s at most"},
-		"a success, but no consumer": {counter.Summary{Breaker: awaited, Override: &last, Queue: "left"}, time.Second, Ready,
+		"a success, but no consumer": {counter.QueueState{Breaker: awaited, Override: &last}, 0, 0, time.Second, Ready,
 			"waits for a consumer"},
 	} {
-		consumers := 1 - len(tc.s.Queue)/len("left")
 		tc.s.Time = noon
-		tc.s.Head = &counter.Record{Failures: 1, FirstTime: earlierBy(time.Hour), LastTime: earlierBy(tc.age)}
-		all := Summary{Consumers: &consumers}
-		all.ofStore(tc.s)
-		s := Status{Time: noon, Consumers: consumers, Paused: all.Paused, breaker: tc.s.Breaker, Breaker: all.Breaker,
-			Waiting: waitingBy([]counter.ConsumerState{{Waiting: tc.s.Waiting}})}
-		one := blocking(*tc.s.Head, tc.s.Override, &s)
+		kept := counter.Summary{QueueState: tc.s, Waiting: counter.Waiting{Messages: tc.holds}}
+		kept.Head = &counter.Record{Failures: 1, FirstTime: earlierBy(time.Hour), LastTime: earlierBy(tc.age)}
+		all := Summary{Consumers: &tc.consumers}
+		all.ofStore(kept)
+		s := Status{Time: noon, Consumers: tc.consumers, Paused: all.Paused, breaker: tc.s.Breaker, Breaker: all.Breaker,
+			Waiting: waitingBy([]counter.ConsumerState{{Waiting: kept.Waiting}})}
+		one := blocking(*kept.Head, tc.s.Override, &s)
 		if diff := cmp.Diff(one, *all.Head, cmp.AllowUnexported(Message{})); diff != "" {
 			t.Errorf("%s: the list differs from the queue: %s", name, diff)
 		}

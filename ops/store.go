@@ -25,15 +25,18 @@ const (
 )
 
 func (c *question) askStore(ctx context.Context, s *Status) (err error) {
-	var f facts
-	var denied *counter.StoreError
-	if f.now, err = c.Store.Now(ctx); err != nil {
+	state, err := c.Store.State(ctx, c.VHost, c.Queue)
+	if err != nil {
 		return err
 	}
-	s.Time = f.now
-	queue := &Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue, Warn: func(err error) {
-		s.note("%v", err)
-	}}
+	if state.Ignored != nil {
+		s.note("%v", state.Ignored)
+	}
+	s.Time, s.Undecodable, s.breaker = state.Time, state.Undecodable, state.Breaker
+	s.Breaker = breakerOf(counter.BreakerState{Breaker: state.Breaker, Now: state.Time})
+	s.Waiting, s.Processes = waitingBy(state.Consumers), seen(state.Consumers, state.Time)
+	s.pausedBy(state.Paused)
+	f, queue := facts{QueueState: state}, &Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue}
 	var reading panics.Group // of the reasons, which take longest
 	defer func() { _ = reading.Wait() }()
 	if !c.NoReasons {
@@ -42,30 +45,6 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 			return err
 		})
 	}
-	if f.override, err = queue.Override(ctx); err != nil {
-		return err
-	}
-	paused, err := c.Store.Paused(ctx, c.VHost, c.Queue)
-	if err != nil {
-		return err
-	}
-	s.pausedBy(paused)
-	breaker, err := c.Store.Breaker(ctx, c.VHost, c.Queue)
-	if err != nil {
-		return err
-	}
-	s.Breaker, s.breaker = breakerOf(breaker), breaker.Breaker
-	consumers, err := c.Store.Consumers(ctx, c.VHost, c.Queue)
-	if err != nil {
-		return err
-	}
-	s.Waiting, s.Processes = waitingBy(consumers), seen(consumers, f.now)
-	if s.Undecodable, err = c.Store.Undecodable(ctx, c.VHost, c.Queue); err != nil {
-		return err
-	}
-	if f.tombstones, err = c.Store.Tombstones(ctx, c.VHost, c.Queue); err != nil {
-		return err
-	}
 	if len(s.Partitions) > 0 {
 		d, err := c.Store.Dealt(ctx, c.VHost, c.Queue)
 		if err != nil {
@@ -73,6 +52,7 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 		}
 		s.dealt(d)
 	}
+	var denied *counter.StoreError
 	switch f.blocked, err = c.blocked(ctx, s); {
 	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
 		s.Dead.blockedUnseen = true
@@ -89,11 +69,11 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	if f.reasons.Partial {
 		s.note("there are more than %d dead letters: the reasons are those of the newest", reasonsScanned)
 	}
-	if f.override != nil {
-		limit := queue.LimitOf(*f.override)
+	if f.Override != nil {
+		limit := queue.LimitOf(*f.Override)
 		s.Limit = &limit
 	} else {
-		s.Limits = doctor.Disagreement(maps.Values(f.records), f.now)
+		s.Limits = doctor.Disagreement(maps.Values(f.records), f.Time)
 	}
 	s.judge(f)
 	return nil

@@ -357,7 +357,8 @@ func testRace(t *testing.T, k keeper) {
 		}
 		counted += records[0].Failures
 	}
-	dead, err := pair[0].Admin().Tombstones(t.Context(), "/", "orders")
+	state, err := pair[0].Admin().State(t.Context(), "/", "orders")
+	dead := state.Tombstones
 	if counted != 800 || exhausted.Load() != 5 || dead.Count != 5 || dead.Expired != 0 || err != nil {
 		t.Errorf("%d failures are counted, %d replies are EXHAUSTED, %+v, %v", counted, exhausted.Load(), dead, err)
 	}
