@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -125,10 +124,7 @@ func (forgetful) NotePublished(context.Context, string, string, string, []counte
 // off is in doubt, whatever later replays of lanes do.
 func TestNoteOfALaneReplay(t *testing.T) {
 	t.Parallel()
-	l := newLaneQueue(t, "0")
-	publishBodies(t, l.name, 0, 3, func(i int) string { return strconv.Itoa(i) + " lane" })
-	l.consume(t, nil)
-	l.awaitDead(t, 3)
+	l := blockedLane(t, 3)
 	q, lane := l.open(t, "lane")
 	admin := l.counts.Admin()
 	q.Returns = admin
@@ -153,10 +149,7 @@ func TestNoteOfALaneReplay(t *testing.T) {
 // the lane does not remove its note.
 func TestNoteBetweenPassesOfALane(t *testing.T) {
 	t.Parallel()
-	l := newLaneQueue(t, "0")
-	publishBodies(t, l.name, 0, 3, func(i int) string { return strconv.Itoa(i) + " lane" })
-	l.consume(t, nil)
-	l.awaitDead(t, 3)
+	l := blockedLane(t, 3)
 	l.fix()
 	q, lane := l.open(t, "lane")
 	admin := l.counts.Admin()

@@ -39,7 +39,7 @@ func TestCopiedPosition(t *testing.T) {
 			publishAll(t, followUp(l.name, "follow-up", d))
 		}
 	}
-	publishBodies(t, l.name, 0, 2, func(int) string { return "x lane" })
+	l.publish(t, 0, 2)
 	l.consume(t, nil)
 	l.awaitDead(t, 2)
 	l.fix()
@@ -63,7 +63,7 @@ func TestCopiedPositionReleasesNoLane(t *testing.T) {
 			publishAll(t, followUp(l.name, "follow-up", d))
 		}
 	}
-	publishBodies(t, l.name, 0, 2, func(int) string { return "x lane" })
+	l.publish(t, 0, 2)
 	l.consume(t, nil)
 	l.awaitDead(t, 2)
 	q, lane := l.open(t, "lane")
@@ -86,7 +86,7 @@ func TestForgedPositionBlocksNothing(t *testing.T) {
 	l := newLaneQueue(t)
 	forged := amqp.Publishing{MessageId: "0", Headers: amqp.Table{consumer.PositionHeader: "1.1"}, Body: []byte("x lane")}
 	publishAll(t, publisher.Message{Key: l.name, Publishing: forged})
-	publishBodies(t, l.name, 1, 6, func(int) string { return "x lane" })
+	l.publish(t, 1, 6)
 	l.consume(t, nil)
 	l.wantRan(t, "0", "1", "2", "3", "4", "5")
 	if n := depthOf(dialer(t), l.name+".dlq"); n != 0 {

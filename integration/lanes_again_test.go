@@ -17,16 +17,15 @@ func TestPublishedAgainInABlockedLane(t *testing.T) {
 	t.Parallel()
 	for _, restarted := range []bool{true, false} {
 		l := newLaneQueue(t, "0")
-		lane := func(int) string { return "x lane" }
-		publishBodies(t, l.name, 0, 2, lane)
+		l.publish(t, 0, 2)
 		stop := l.consume(t, nil)
 		l.awaitDead(t, 2)
 		if restarted {
 			stop()
 			l.consume(t, nil)
 		}
-		publishBodies(t, l.name, 0, 1, lane)
-		publishBodies(t, l.name, 2, 3, lane)
+		l.publish(t, 0, 1)
+		l.publish(t, 2, 3)
 		l.awaitDead(t, 4)
 		l.fix()
 		q, blocked := l.open(t, "lane")
@@ -41,11 +40,7 @@ func TestPublishedAgainInABlockedLane(t *testing.T) {
 // since. One replay gives them all up, and goes on with those that are there.
 func TestLaneOfAStoreThatWasRolledBack(t *testing.T) {
 	t.Parallel()
-	l := newLaneQueue(t, "0")
-	lane := func(int) string { return "x lane" }
-	publishBodies(t, l.name, 0, 5, lane)
-	l.consume(t, nil)
-	l.awaitDead(t, 5)
+	l := blockedLane(t, 5)
 	restore := l.copyStore(t)
 	l.fix()
 	q, blocked := l.open(t, "lane")
@@ -54,12 +49,12 @@ func TestLaneOfAStoreThatWasRolledBack(t *testing.T) {
 	}
 	restore()
 	// the consumer knows that the lane is free: its next dead letter tells it otherwise
-	publishBodies(t, l.name, 5, 7, lane)
+	l.publish(t, 5, 7)
 	l.wantRan(t, "0", "1", "2", "3", "4", "5", "6")
 	l.mu.Lock()
 	l.bad["7"] = true
 	l.mu.Unlock()
-	publishBodies(t, l.name, 7, 9, lane)
+	l.publish(t, 7, 9)
 	l.awaitDead(t, 2)
 	l.fix()
 	blocked.Wait = 10 * time.Second

@@ -74,10 +74,7 @@ func (s *releasedMeanwhile) Lane(ctx context.Context, vhost, queue, lane string)
 // dead-letter queue free.
 func TestDropOfALaneReleasedMeanwhile(t *testing.T) {
 	t.Parallel()
-	l := newLaneQueue(t, "0")
-	publishBodies(t, l.name, 0, 2, func(int) string { return "x lane" })
-	l.consume(t, nil)
-	l.awaitDead(t, 2)
+	l := blockedLane(t, 2)
 	q, lane := l.open(t, "lane")
 	late := lane
 	late.Store = &releasedMeanwhile{Lanes: lane.Store}

@@ -52,6 +52,23 @@ func newLaneQueue(t *testing.T, bad ...string) *laneQueue {
 	return l
 }
 
+// blockedLane returns a queue and its consumer, which has dead-lettered the n messages of a lane: the first failed, and
+// blocks the others.
+func blockedLane(t *testing.T, n int) *laneQueue {
+	t.Helper()
+	l := newLaneQueue(t, "0")
+	l.publish(t, 0, n)
+	l.consume(t, nil)
+	l.awaitDead(t, n)
+	return l
+}
+
+// publish publishes the messages of the lane named lane, whose ids are the numbers from one to before another.
+func (l *laneQueue) publish(t *testing.T, from, to int) {
+	t.Helper()
+	publishBodies(t, l.name, from, to, func(int) string { return "x lane" })
+}
+
 // consume runs the consumer until the function that it returns is called, or the test ends. The handler calls during,
 // if it is not nil.
 func (l *laneQueue) consume(t *testing.T, during func(id string)) (stop func()) {
@@ -153,7 +170,7 @@ func TestLanesOfALostStore(t *testing.T) {
 	t.Parallel()
 	for _, during := range []bool{true, false} {
 		l := newLaneQueue(t, "0")
-		publishBodies(t, l.name, 0, 2, func(int) string { return "x lane" })
+		l.publish(t, 0, 2)
 		reported := func(id string) {
 			if id == "2" && !l.logged("no lanes are recorded for this queue") {
 				t.Error("a message overtakes the dead letters, and the session did not say that its store is empty")
@@ -168,7 +185,7 @@ func TestLanesOfALostStore(t *testing.T) {
 			l.flush(t)
 			l.consume(t, reported)
 		}
-		publishBodies(t, l.name, 2, 3, func(int) string { return "x lane" })
+		l.publish(t, 2, 3)
 		l.wantRan(t, "2")
 		c := ops.Collector{VHost: "/", Store: l.counts.Admin(), Dial: dialer(t),
 			API: inspect.Need{Management: managementURL(t)}}
@@ -188,10 +205,7 @@ func TestMissingDeadLetterOfALane(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	for taken, before := range [][]string{nil, {"0"}} {
-		l := newLaneQueue(t, "0")
-		publishBodies(t, l.name, 0, 3, func(int) string { return "x lane" })
-		l.consume(t, nil)
-		l.awaitDead(t, 3)
+		l := blockedLane(t, 3)
 		id := "01"[taken : taken+1]
 		need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
 			var last amqp.Delivery
@@ -232,10 +246,7 @@ func TestMissingDeadLetterOfALane(t *testing.T) {
 // the file.
 func TestLateDeadLetterOfALane(t *testing.T) {
 	t.Parallel()
-	l := newLaneQueue(t, "0")
-	publishBodies(t, l.name, 0, 3, func(int) string { return "x lane" })
-	l.consume(t, nil)
-	l.awaitDead(t, 3)
+	l := blockedLane(t, 3)
 	last := l.takeLast(t, 3)
 	q, lane := l.open(t, "lane")
 	lane.Missing = true
@@ -271,17 +282,14 @@ func (b *busyLane) Lane(ctx context.Context, vhost, queue, lane string) (*counte
 // TestReplayOfABusyLane: a replay of a lane that never pauses ends, and the next one finds the lane in order.
 func TestReplayOfABusyLane(t *testing.T) {
 	t.Parallel()
-	l := newLaneQueue(t, "0")
-	publishBodies(t, l.name, 0, 2, func(int) string { return "x lane" })
-	l.consume(t, nil)
-	l.awaitDead(t, 2)
+	l := blockedLane(t, 2)
 	l.fix()
 	q, lane := l.open(t, "lane")
 	published := 2
 	busy := lane
 	busy.Passes = 3
 	busy.Store = &busyLane{lane.Store, func() {
-		publishBodies(t, l.name, published, published+1, func(int) string { return "x lane" })
+		l.publish(t, published, published+1)
 		published++
 	}}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -320,10 +328,7 @@ func TestLaneNames(t *testing.T) {
 // TestReleasedLane: the drop of a lane's only message releases it, and later changes of the lane have no effect.
 func TestReleasedLane(t *testing.T) {
 	t.Parallel()
-	l := newLaneQueue(t, "0")
-	publishBodies(t, l.name, 0, 1, func(int) string { return "x lane" })
-	l.consume(t, nil)
-	l.awaitDead(t, 1)
+	l := blockedLane(t, 1)
 	q, lane := l.open(t, "lane")
 	if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 || !done.Released {
 		t.Errorf("the only message: %+v, %v", done, err)
@@ -334,7 +339,7 @@ func TestReleasedLane(t *testing.T) {
 	if done, err := q.ReplayLane(t.Context(), lane); err != nil || done.Replayed != 0 {
 		t.Errorf("replayed: %+v, %v", done, err)
 	}
-	publishBodies(t, l.name, 1, 2, func(int) string { return "x lane" })
+	l.publish(t, 1, 2)
 	l.wantRan(t, "1")
 }
 
@@ -342,7 +347,7 @@ func TestReleasedLane(t *testing.T) {
 func TestDropDuringReplay(t *testing.T) {
 	t.Parallel()
 	l := newLaneQueue(t, "0")
-	publishBodies(t, l.name, 0, 3, func(int) string { return "x lane" })
+	l.publish(t, 0, 3)
 	again, run := make(chan struct{}), make(chan struct{})
 	attempts := 0
 	l.consume(t, func(id string) {
