@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strconv"
 	"syscall"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -23,18 +22,9 @@ import (
 // known: the endpoint is part of this process, and strikes is another one.
 func posting(l func(ctx context.Context, t *trial, conn *amqp.Connection, url string) error) measurement {
 	measure := consuming(func(ctx context.Context, t *trial, conn *amqp.Connection) error {
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		server := &http.Server{Handler: t.endpoint(), ReadHeaderTimeout: time.Minute}
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			_ = server.Serve(listener) // until it is closed
-		}()
-		defer func() { _ = server.Close(); <-served }()
-		return l(ctx, t, conn, "http://"+listener.Addr().String())
+		server := httptest.NewServer(t.endpoint())
+		defer server.Close()
+		return l(ctx, t, conn, server.URL)
 	})
 	return func(ctx context.Context, t *trial) (sample, error) {
 		s, err := measure(ctx, t)
