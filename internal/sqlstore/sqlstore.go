@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -88,8 +89,35 @@ func Saved(changes []counter.Change, versions []int64) []bool {
 	return saved
 }
 
-// Failed returns err as a counter.StoreError of one line without the password, and adds what to do, if it is known.
-func Failed(fault counter.StoreFault, err error, do, password string) error {
+// Docs returns the documents of these names in their order. One that was not found is absent.
+func Docs(names []string, found map[string]counter.Doc) []counter.Doc {
+	docs := make([]counter.Doc, len(names))
+	for i, name := range names {
+		docs[i] = found[name]
+		docs[i].Name = name
+	}
+	return docs
+}
+
+// Failed returns err as a counter.StoreError of one line without the password; nil if err is. known is the fault by the
+// server's reply, and do says what to do about it. Without a reply known is empty, and gone reports whether the driver
+// says that the server is out of reach.
+func Failed(err error, known counter.StoreFault, do string, gone bool, password string) error {
+	var network net.Error
+	fault := counter.FaultOther
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrSchema):
+		fault = counter.FaultNotSetUp
+	case known != "":
+		fault = known
+	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		fault = counter.FaultSlow
+	case gone || errors.As(err, &network):
+		fault = counter.FaultUnreachable
+	}
 	// pgx puts each address on a line.
 	text := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error())
 	if password != "" && !errors.Is(err, ErrSchema) { // its text names the command, even if the password is "strikes"

@@ -20,7 +20,7 @@ func TestFailed(t *testing.T) {
 		{errors.New("no table strikes_doc"), "", "no table strikes_doc"},
 		{errors.New("denied"), "GRANT SELECT ON strikes_doc", "denied; GRANT SELECT ON strikes_doc"},
 	} {
-		err := Failed(counter.FaultOther, tt.err, tt.do, password)
+		err := Failed(tt.err, counter.FaultOther, tt.do, false, password)
 		if !strings.Contains(err.Error(), tt.want) || !errors.Is(err, tt.err) {
 			t.Errorf("got %q, want %q", err, tt.want)
 		}

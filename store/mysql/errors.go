@@ -1,12 +1,10 @@
 package mysql
 
 import (
-	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"slices"
 	"strings"
 
@@ -59,28 +57,19 @@ func number(err error) uint16 {
 
 // failed returns err as a counter.StoreError, without the password. It leaves undecided whether a Save was done.
 func (s *Store) failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	fault, do := counter.FaultOther, ""
-	var network net.Error
-	switch n := number(err); {
-	case errors.Is(err, ErrSchema):
-		fault = counter.FaultNotSetUp
-	case n > 0:
+	var known counter.StoreFault
+	do := ""
+	if n := number(err); n > 0 {
+		known = counter.FaultOther
 		for _, f := range faults {
 			if slices.Contains(f.numbers, n) {
-				fault, do = f.fault, strings.ReplaceAll(f.do, "<database>", s.database)
+				known, do = f.fault, strings.ReplaceAll(f.do, "<database>", s.database)
 			}
 		}
-	case errors.Is(err, context.Canceled):
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		fault = counter.FaultSlow
-	case errors.As(err, &network), errors.Is(err, driver.ErrBadConn), errors.Is(err, driverOf.ErrInvalidConn),
-		errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		fault = counter.FaultUnreachable
 	}
-	return sqlstore.Failed(fault, err, do, s.secret)
+	gone := errors.Is(err, driver.ErrBadConn) || errors.Is(err, driverOf.ErrInvalidConn) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF)
+	return sqlstore.Failed(err, known, do, gone, s.secret)
 }
 
 // passes reports whether an error says that nothing was saved, and that the same Save may succeed now.

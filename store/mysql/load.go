@@ -44,13 +44,7 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 	if err != nil {
 		return now, nil, s.failed(err)
 	}
-	docs := make([]counter.Doc, len(names))
-	for i, name := range names {
-		if docs[i] = found[name]; docs[i].Version == "" {
-			docs[i] = counter.Doc{Name: name}
-		}
-	}
-	return time.UnixMicro(at).UTC(), docs, nil
+	return time.UnixMicro(at).UTC(), sqlstore.Docs(names, found), nil
 }
 
 // each calls do for each row of each result.

@@ -173,7 +173,7 @@ func (s *Store) queue(of counter.Queue) ([]byte, error) {
 
 func tooLong(of string, n, limit int) error {
 	err := fmt.Errorf("%s has %d bytes; this store keeps %d", of, n, limit)
-	return sqlstore.Failed(counter.FaultOther, err, "use a shorter one", "")
+	return sqlstore.Failed(err, counter.FaultOther, "use a shorter one", false, "")
 }
 
 // micros is the time by the server's clock, whatever the time zone is.

@@ -1,10 +1,8 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -62,36 +60,25 @@ func codeOf(err error) string {
 
 // failed returns err as a counter.StoreError, without the password. It leaves undecided whether a Save was done.
 func (s *Store) failed(err error) error {
-	if err == nil {
-		return nil
-	}
-	fault, do := counter.FaultOther, ""
-	var reply *pgconn.PgError
-	var network net.Error
-	var connecting *pgconn.ConnectError
-	switch {
-	case errors.Is(err, ErrSchema):
-		fault = counter.FaultNotSetUp
-	case errors.As(err, &reply):
+	var known counter.StoreFault
+	do := ""
+	if code := codeOf(err); code != "" {
+		known = counter.FaultOther
 		for _, f := range faults {
-			if strings.HasPrefix(reply.Code, f.code) {
-				fault, do = f.fault, strings.ReplaceAll(f.do, "<database>", s.database)
+			if strings.HasPrefix(code, f.code) {
+				known, do = f.fault, strings.ReplaceAll(f.do, "<database>", s.database)
 				break
 			}
 		}
-	case errors.Is(err, context.Canceled):
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		fault = counter.FaultSlow
-	case errors.As(err, &connecting), errors.As(err, &network), pgconn.SafeToRetry(err),
-		strings.Contains(err.Error(), "closed"), strings.Contains(err.Error(), "EOF"):
-		fault = counter.FaultUnreachable
 	}
-	return sqlstore.Failed(fault, err, do, s.secret)
+	gone := err != nil && (errors.As(err, new(*pgconn.ConnectError)) || pgconn.SafeToRetry(err) ||
+		strings.Contains(err.Error(), "closed") || strings.Contains(err.Error(), "EOF"))
+	return sqlstore.Failed(err, known, do, gone, s.secret)
 }
 
 // passes reports whether an error says that nothing was saved, and that the same Save may succeed now: two processes
 // inserted the same document, or waited for each other.
 func passes(err error) bool {
-	var reply *pgconn.PgError
-	return errors.As(err, &reply) && (reply.Code == "23505" || strings.HasPrefix(reply.Code, "40"))
+	code := codeOf(err)
+	return code == "23505" || strings.HasPrefix(code, "40")
 }

@@ -44,13 +44,7 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 	if err != nil {
 		return now, nil, err
 	}
-	docs := make([]counter.Doc, len(names))
-	for i, name := range names {
-		if docs[i] = found[name]; docs[i].Version == "" {
-			docs[i] = counter.Doc{Name: name}
-		}
-	}
-	return time.UnixMicro(at).UTC(), docs, nil
+	return time.UnixMicro(at).UTC(), sqlstore.Docs(names, found), nil
 }
 
 const readSQL = `SELECT d.name, d.data FROM (SELECT ` + micros + ` / 1000 AS now OFFSET 0) c, ` + byName + `
