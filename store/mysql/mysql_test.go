@@ -21,13 +21,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
 
-// need fails the test unless err is nil.
-func need(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var need = servertest.Need
 
 func errOf[T any](_ T, err error) error { return err }
 
