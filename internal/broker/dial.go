@@ -92,7 +92,7 @@ var errURL = &setting.FieldError{Field: "URL", Value: "one that cannot be parsed
 
 // errScheme refuses one that names another protocol, or none.
 var errScheme = &setting.FieldError{Field: "URL", Want: urlForm, //nolint:gosec // the password is RabbitMQ's usual one
-	Value: "one that does not begin so; for example, write amqp://guest:guest@localhost:5672/"}
+	Value: "one without amqp:// or amqps://; for example, write amqp://guest:guest@localhost:5672/"}
 
 // Connect calls a caller's dial function and checks the connection that it returns. The error is a *setting.FieldError
 // for a function or URL that will fail again. It contains no URL.

@@ -123,7 +123,8 @@ func IsAway(err error) bool {
 	return errors.Is(err, ErrAway) || errors.As(err, &reply) && reply.Code == amqp.NotFound && !IsMissing(err)
 }
 
-// UnlessRefused drops the error of a question that the broker refused, or a queue left open: the answer is unknown.
+// UnlessRefused drops the error of a question that the broker refused, or that a queue did not answer: the answer is
+// unknown.
 func UnlessRefused(err error) error {
 	var reply *amqp.Error
 	if errors.Is(err, ErrAway) || errors.As(err, &reply) && isRefusal(reply.Code) {

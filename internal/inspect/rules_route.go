@@ -91,7 +91,7 @@ func astrayRule(f Facts, need Need, report func(Finding)) {
 }
 
 // awayRule judges whether the dead letters end in queues whose nodes are down. A queue that is up and takes them all
-// keeps them. One that takes some of them may be the queue of all that there are.
+// keeps them. One that takes only some of them may take all that are ever rejected.
 func awayRule(f Facts, need Need, report func(Finding)) {
 	some, all := f.Route.Open || len(f.Route.Unseen) > 0, len(f.Route.Unseen) > 0
 	for _, l := range f.Route.Landings {

@@ -63,7 +63,7 @@ func bound(kind string, bindings ...broker.Binding) func(*Facts) {
 	return func(f *Facts) { f.Exchange.Kind, f.Exchange.Bindings = kind, bindings }
 }
 
-// away is queues that are known, and whose nodes are down.
+// away makes queues known whose nodes are down.
 func away(names ...string) func(*Facts) {
 	return func(f *Facts) {
 		for _, name := range names {

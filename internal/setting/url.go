@@ -55,12 +55,13 @@ func RedactURL(raw string) string {
 	return shown.String()
 }
 
-// surelySecret is from which length on a password is hidden inside a word, too: a shorter one may be a part of many.
+// surelySecret is the length from which a password is hidden inside a word, too. A shorter one may be part of many
+// words.
 const surelySecret = 16
 
 var words = regexp.MustCompile(`[\pL\pN_]+`)
 
-// Hide hides a password in a text, a short one that is a word only where it is a whole one.
+// Hide hides a password in a text. It hides a short one that is a word only where it is a whole word.
 func Hide(text, password string) string {
 	const hidden = "(password)"
 	if len(password) >= surelySecret || words.FindString(password) != password {

@@ -140,7 +140,7 @@ func Complaint(cmd *cobra.Command, err error) string {
 	return Plain(err)
 }
 
-// forMore names the command that examines a queue as a consumer did that cmd runs.
+// forMore names the command that examines a queue as the consumer of cmd did.
 func forMore(cmd *cobra.Command, queue string) string {
 	return "for more, run: strikes doctor " + Examined(cmd) + shell.Operands(queue)
 }
