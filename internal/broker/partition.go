@@ -118,7 +118,7 @@ func FindPartitions(ctx context.Context, conn *amqp.Connection, name string) (of
 // and it returns 0.
 func PartitionsOf(ctx context.Context, conn *amqp.Connection, queue string) (n int, err error) {
 	var there atomic.Int32
-	_, err = askQueues(ctx, conn, hintAnswers, func(passive func(string) (amqp.Queue, error)) error {
+	_, err = askQueues(ctx, conn, hintAnswers, func(_ *amqp.Channel, passive passive) error {
 		for i := range MostPartitions {
 			if _, err := passive(Partition(queue, i)); err != nil {
 				return err

@@ -49,7 +49,7 @@ func FindQueue(ctx context.Context, conn *amqp.Connection, queue string) (Answer
 func findQueue(ctx context.Context, conn *amqp.Connection, queue string, wait time.Duration) (Answer, amqp.Queue,
 	error) {
 	var q amqp.Queue
-	found, err := askQueues(ctx, conn, wait, func(passive func(string) (amqp.Queue, error)) (err error) {
+	found, err := askQueues(ctx, conn, wait, func(_ *amqp.Channel, passive passive) (err error) {
 		q, err = passive(queue)
 		return err
 	})
@@ -59,14 +59,17 @@ func findQueue(ctx context.Context, conn *amqp.Connection, queue string, wait ti
 	return found, q, nil
 }
 
-// askQueues gives f the function Passive for a channel, and returns ErrAway for a queue that does not answer in time.
+// passive is Passive on a channel, within a time.
+type passive func(queue string) (amqp.Queue, error)
+
+// askQueues gives f a channel and the function Passive for it, and returns ErrAway for a queue that does not answer in time.
 // As with OnChannel, f then goes on.
 func askQueues(ctx context.Context, conn *amqp.Connection, wait time.Duration,
-	f func(passive func(queue string) (amqp.Queue, error)) error) (Answer, error) {
+	f func(*amqp.Channel, passive) error) (Answer, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)
 	return ask(ctx, conn, func(ch *amqp.Channel) error { // the broker answers; does the queue?
-		return f(func(queue string) (amqp.Queue, error) {
+		return f(ch, func(queue string) (amqp.Queue, error) {
 			wait := wait
 			if end, set := ctx.Deadline(); set {
 				wait = min(wait, time.Until(end)/3)

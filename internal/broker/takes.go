@@ -16,25 +16,24 @@ const replaying = 200 * time.Millisecond
 // has no leader, and the broker drops what a classic queue dead-letters to it.
 //
 // The broker does not say so. It waits 250 ms for such a queue, and then says that the queue is empty and has no
-// consumers. If it says so three times, Takes returns false. A reply that comes late for another reason follows a late
-// reply to basic.qos.
+// consumers. Takes returns false if it says so three times, each 200 ms later than its slowest reply to basic.qos.
 func Takes(ctx context.Context, conn *amqp.Connection, queue string) (bool, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, queueAnswers, ErrAway)
-	defer cancel()
 	replays := false
-	err := OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+	_, err := askQueues(ctx, conn, queueAnswers, func(ch *amqp.Channel, passive passive) error {
+		slowest, fastest := time.Duration(0), queueAnswers
 		for range 3 {
 			began := time.Now()
 			if err := ch.Qos(1, 0, false); err != nil {
 				return err
 			}
 			asked := time.Now()
-			q, err := Passive(ch, queue)
-			replays = q.Messages+q.Consumers == 0 && time.Since(asked) >= asked.Sub(began)+replaying
-			if err != nil || !replays {
+			q, err := passive(queue)
+			slowest, fastest = max(slowest, asked.Sub(began)), min(fastest, time.Since(asked))
+			if err != nil || q.Messages+q.Consumers > 0 || fastest < slowest+replaying {
 				return err
 			}
 		}
+		replays = true
 		return nil
 	})
 	if err != nil { // replays may be written yet

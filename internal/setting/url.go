@@ -57,9 +57,10 @@ func RedactURL(raw string) string {
 
 // surelySecret is the length from which a password is hidden inside a word, too. A shorter one may be part of many
 // words.
-const surelySecret = 16
+const surelySecret = 8
 
-var words = regexp.MustCompile(`[\pL\pN_]+`)
+// words are the words of a text, and the escapes of quoted ones.
+var words = regexp.MustCompile(`\\[a-z]|[\pL\pN_]+`)
 
 // Hide hides a password in a text. It hides a short one that is a word only where it is a whole word.
 func Hide(text, password string) string {
