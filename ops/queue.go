@@ -41,7 +41,7 @@ type Queue struct {
 	VHost string
 	Name  string
 
-	// Unconsumed returns the result of the function Unconsumed. A pause asks for it; nil: it asks nobody.
+	// Unconsumed returns the result of the function Unconsumed. A pause asks for it; nil: it does not ask.
 	Unconsumed func(context.Context) (how string, err error)
 
 	// gets the reason why consumers ignore the queue's override, or why the audit log lacks a change; nil is silent

@@ -62,8 +62,8 @@ func findQueue(ctx context.Context, conn *amqp.Connection, queue string, wait ti
 // passive is Passive on a channel, within a time.
 type passive func(queue string) (amqp.Queue, error)
 
-// askQueues gives f a channel and the function Passive for it, and returns ErrAway for a queue that does not answer in time.
-// As with OnChannel, f then goes on.
+// askQueues gives f a channel and the function Passive for it, and returns ErrAway for a queue that does not answer in
+// time. As with OnChannel, f then goes on.
 func askQueues(ctx context.Context, conn *amqp.Connection, wait time.Duration,
 	f func(*amqp.Channel, passive) error) (Answer, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
@@ -182,7 +182,7 @@ func OnChannel(ctx context.Context, conn *amqp.Connection, f func(*amqp.Channel)
 	case <-ctx.Done():
 	}
 	wait := lastReply
-	if IsAway(context.Cause(ctx)) { // it was waited for
+	if IsAway(context.Cause(ctx)) { // the queue had its time
 		wait = 0
 	}
 	select {

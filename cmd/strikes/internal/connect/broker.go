@@ -175,7 +175,7 @@ var (
 	ports        = map[string]string{"amqp": "5672", "amqps": "5671", "redis": "6379", "rediss": "6379"}
 )
 
-// wrongServer says what is wrong if the server at a URL speaks TLS and the scheme does not, or the reverse, or if it
+// wrongServer names the fault if the server at a URL speaks TLS and the scheme does not, or the reverse, or if it
 // does not answer as AMQP. It returns "" if nothing is wrong, or the server does not answer. It sends no password.
 func wrongServer(ctx context.Context, rawURL string) string {
 	u, _, err := setting.ParseURL(rawURL)
