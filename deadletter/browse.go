@@ -112,15 +112,17 @@ func (b Bounds) enough(picked, read, bytes int) bool {
 // that number.
 func (b Bounds) next(everything bool, read, ready, size, consumers int) int {
 	left := b.most(ready) - read
-	if b.Bytes > 0 {
+	n := left
+	switch {
+	case b.Bytes > 0:
 		return min(left, firstPrefetch/10)
-	}
-	if b.Picked == 0 {
-		return min(prefetchFor(left, size, consumers), max(left, 1))
-	}
-	n := max(b.Picked, b.AtLeast) - read
-	if n <= 0 || !everything && read >= max(b.AtLeast, 1) {
-		n = read
+	case b.Picked == 0 && consumers == 0:
+		return min(max(left, 1), firstPrefetch)
+	case b.Picked > 0:
+		n = max(b.Picked, b.AtLeast) - read
+		if n <= 0 || !everything && read >= max(b.AtLeast, 1) {
+			n = read
+		}
 	}
 	if consumers == 0 {
 		n = min(n, firstPrefetch)
@@ -134,14 +136,13 @@ func (c *source) giveBack(ctx context.Context) <-chan Progress {
 	back := make(chan Progress, 1)
 	end := func() {
 		defer close(back)
-		c.s.keepOrder(context.WithoutCancel(ctx), func(doing string, done, of int) {
+		c.s.keepOrder(ctx, func(doing string, done, of int) {
 			select {
 			case <-back:
 			default:
 			}
 			back <- Progress{doing, done, of}
 		})
-		c.s.ignore()
 		c.s.close()
 	}
 	if c.s.inOrder() {

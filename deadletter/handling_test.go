@@ -67,28 +67,6 @@ func TestHandling(t *testing.T) {
 	}
 }
 
-func TestPrefetchFor(t *testing.T) {
-	for _, tc := range []struct{ left, size, consumers, want int }{
-		{100_000, 0, 0, firstPrefetch},
-		{100_000, 0, 1, mostWaiting / besideBody},
-		{100_000, 1 << 10, 1, mostWaiting / (1<<10 + besideBody)},
-		{3_000, 1 << 20, 1, 131},          // more would wait than should, but for the number of consumers
-		{1, 1 << 30, 1, 1},                //
-		{1 << 30, 1, 30, largestPrefetch}, // more than can be held: the largest prefetch
-	} {
-		if got := prefetchFor(tc.left, tc.size, tc.consumers); got != tc.want {
-			t.Errorf("%+v: %d", tc, got)
-		}
-	}
-	left, consumers := 1_000_000, 0
-	for ; left > 0; consumers++ {
-		left -= prefetchFor(left, 100, consumers)
-	}
-	if consumers > mostConsumers {
-		t.Errorf("a million messages take %d consumers", consumers)
-	}
-}
-
 func TestRefusedSettingsAreFieldErrors(t *testing.T) {
 	for field, err := range map[string]error{
 		"Target": Replay{Target: &Target{Key: "q.dlq"}}.Check("q.dlq"),

@@ -23,10 +23,16 @@ func returnsOf(headers amqp.Table) int64 {
 func (s *session) inOrder() bool { return s.classic || s.returns == 0 }
 
 // keepOrder takes the other messages that were returned before, because the queue would put the held ones behind them.
-// It ends at the first that was not returned, and keeps none of them in memory.
+// It ends at the first that was not returned, and keeps none of them in memory. It ends the session's use, even if ctx
+// is done.
 func (s *session) keepOrder(ctx context.Context, progress func(doing string, done, of int)) {
+	defer s.ignore()
 	if s.inOrder() {
 		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	if s.prefetch > 0 { // its consumer keeps the messages that it has received since
+		s.prefetch, s.room = 0, 0
 	}
 	came := 1 // from the newest consumer
 	for taken, all, size := 0, 0, (step{}); !s.inOrder(); {
@@ -102,16 +108,6 @@ const (
 	// 4.3.6).
 	largestPrefetch = 1<<16 - 1
 )
-
-// prefetchFor returns the prefetch of one more consumer for so many messages left, of that average size.
-func prefetchFor(left, size, consumers int) int {
-	if consumers == 0 {
-		return firstPrefetch
-	}
-	byMemory := mostWaiting / (size + besideBody)
-	byNumber := left/max(mostConsumers-consumers, 1) + 1
-	return min(max(byMemory, byNumber, 1), largestPrefetch)
-}
 
 // stepFor returns the prefetch of one more consumer: n if the consumers after it can take the rest. Each of them may
 // take twice as many as the one before.

@@ -110,6 +110,9 @@ func TestBoundsNext(t *testing.T) {
 		{"most alone", Bounds{AtMost: 30}, false, 0, 100_000, 0, 30},
 		{"no bounds", Bounds{}, true, 0, 100_000, 0, firstPrefetch},
 		{"nothing there", Bounds{Picked: 5}, true, 0, 0, 0, 1},
+		{"as many as memory has room for", Bounds{}, true, firstPrefetch, 100_000, 1, mostWaiting / (100 + besideBody)},
+		{"more, as consumers are few", Bounds{}, true, firstPrefetch, 1_000_000, 1, 999_800/(mostConsumers-1) + 1},
+		{"no more than AMQP allows", Bounds{}, true, firstPrefetch, 1 << 30, 1, largestPrefetch},
 	} {
 		if got := tc.b.next(tc.everything, tc.read, tc.ready, 100, tc.consumers); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.what, got, tc.want)

@@ -227,30 +227,6 @@ func (s *session) get(ctx context.Context, ch *amqp.Channel) (amqp.Delivery, boo
 	return s.delivered(d, true)
 }
 
-// takeReturned takes all messages that were returned before; they come first. It ends the session's use.
-func (s *session) takeReturned(ctx context.Context, progress func(doing string, done, of int)) {
-	defer s.ignore()
-	s.prefetch, s.room = 0, 0
-	for taken, last := 0, time.Now(); ; {
-		left, err := s.left() // the first consumer keeps the messages that it has received since
-		if err != nil || left == 0 || time.Since(last) > patience {
-			return
-		}
-		s.ready = s.read + left
-		for of := taken + left; taken < of; taken++ {
-			d, ok, err := s.within(ctx, countedSince)
-			if err != nil || ok && !d.Redelivered {
-				return
-			}
-			if !ok {
-				break
-			}
-			last = time.Now()
-			progress("returning", taken+1, of)
-		}
-	}
-}
-
 // left returns how many messages are ready.
 func (s *session) left() (int, error) {
 	defer onTime(s.conn)()

@@ -27,9 +27,8 @@ type source struct {
 	page  []*Message
 	bytes int // of bodies in the page
 
-	left   int    // of everything: to be handed out
-	acked  uint64 // the tag up to which all are settled
-	behind bool   // the last message was returned before
+	left  int    // of everything: to be handed out
+	acked uint64 // the tag up to which all are settled
 }
 
 // source opens the cheapest source.
@@ -71,8 +70,7 @@ func (q *Queue) choose(ctx context.Context, f Filter, preview int, b Bounds) (*s
 		err = c.collect(ctx, preview)
 	}
 	if err != nil {
-		s.keepOrder(context.WithoutCancel(ctx), q.progress)
-		s.ignore()
+		s.keepOrder(ctx, q.progress)
 		c.finish(ctx)
 		return nil, err
 	}
@@ -227,7 +225,6 @@ func (c *source) arrive(ctx context.Context, n int) (messages []*Message, err er
 			break
 		}
 		c.left--
-		c.behind = d.Redelivered
 		m := c.q.newMessage(&d)
 		messages = append(messages, m)
 		if limit := c.q.Handling.Limit; limit > 0 && m.Returns >= limit {
@@ -266,8 +263,8 @@ func (c *source) finish(ctx context.Context) {
 	if c.s.single {
 		_ = c.s.ch.Nack(0, true, true) // of all; from RabbitMQ 4.3 on this is no return that counts, as a closed channel is
 	}
-	if h := c.q.Handling; c.behind && h.Hold && !h.InPlace {
-		c.s.takeReturned(context.WithoutCancel(ctx), c.q.progress)
+	if c.spool == nil && c.q.Handling.Hold {
+		c.s.keepOrder(ctx, c.q.progress)
 	}
 	c.s.close()
 	if c.spool != nil {
