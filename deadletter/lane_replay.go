@@ -103,8 +103,6 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 		for done = 0; failed.Errs[done] == nil; done++ {
 		}
 		w.doubt = w.doubt || slices.ContainsFunc(failed.Errs[done:], mayBePublished)
-	} else if err != nil {
-		return 0, err
 	}
 	return done, cmp.Or(err, w.takeOff(sending, part[:done], &w.result.Replayed))
 }

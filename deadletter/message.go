@@ -182,20 +182,22 @@ func Kinds() []Kind {
 
 // Kind returns the kind of its reason.
 func (m *Message) Kind() Kind {
-	switch m.Origin.Reason {
-	case "rejected":
-		return kindOf(m.Record)
-	case "delivery_limit":
-		return KindDeliveryLimit
-	case "expired":
-		return KindExpired
-	case "maxlen":
-		return KindOverflow
-	}
-	if m.Record != nil {
-		return kindOf(m.Record)
+	switch of, known := kindsOfDeaths[m.Origin.Reason]; {
+	case known:
+		return of
+	case m.Record != nil:
+		return cmp.Or(kindsOfCauses[m.Record.Cause], KindFailed)
+	case m.Origin.Reason == "rejected":
+		return KindNoRecord
 	}
 	return KindUnknown
+}
+
+// kindsOfDeaths has the broker's reasons that say more than a record.
+var kindsOfDeaths = map[string]Kind{
+	"delivery_limit": KindDeliveryLimit,
+	"expired":        KindExpired,
+	"maxlen":         KindOverflow,
 }
 
 var kindsOfCauses = map[counter.Cause]Kind{
@@ -205,12 +207,4 @@ var kindsOfCauses = map[counter.Cause]Kind{
 	counter.CauseSkipped:  KindSkipped,
 	counter.CauseTooOld:   KindTooOld,
 	counter.CauseTimedOut: KindTimedOut,
-}
-
-// kindOf returns the kind for a message that its consumer rejected.
-func kindOf(r *counter.Record) Kind {
-	if r == nil {
-		return KindNoRecord
-	}
-	return cmp.Or(kindsOfCauses[r.Cause], KindFailed)
 }

@@ -43,10 +43,6 @@ type Queue struct {
 	// Preview is how many bytes of each body Browse keeps; if zero, none.
 	Preview int
 
-	// Dir is the directory of an unnamed file that holds picked messages, so that memory does not grow with the queue; if
-	// empty, os.TempDir.
-	Dir string
-
 	// Progress, if not nil, is called on the caller's goroutine during long work.
 	Progress func(Progress)
 }

@@ -75,7 +75,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	defer func() { _ = pub.CloseWithin(0) }() // each window has waited for its confirms
 	w := &replaying{taking: taking{q: q, doing: "replaying", window: r.Window}, r: r, pub: pub,
 		watch: q.watch(r), known: map[string]bool{}}
-	w.store, w.settled, w.after, w.end = w.publishWindow, w.count, w.goOn, w.forget
+	w.store, w.settled, w.after = w.publishWindow, w.count, w.goOn
 	if err := w.begin(ctx, r.Filter, r.Max); err != nil {
 		return Result{}, err
 	}
@@ -86,6 +86,8 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 		w.pace.AllowN(time.Now(), r.Window-1) // no burst at the start
 	}
 	err = w.run(ctx)
+	w.forget(ctx) // while the source still keeps other sessions off the queue
+	w.finish(ctx)
 	if r.Filter.Everything() {
 		w.result.Left = w.total - w.result.Done - len(w.result.Undecided) - w.source.gone
 	}

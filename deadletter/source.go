@@ -66,7 +66,7 @@ func (q *Queue) choose(ctx context.Context, f Filter, preview int, b Bounds) (*s
 		return nil, err
 	}
 	c := &source{q: q, s: s, join: &joiner{records: q.Records, vhost: s.vhost}, f: f, of: b.most(s.ready)}
-	if c.spool, err = newSpool(c.q.Dir); err == nil {
+	if c.spool, err = newSpool(); err == nil {
 		err = c.collect(ctx, preview)
 	}
 	if err != nil {

@@ -18,7 +18,8 @@ func init() {
 	}
 }
 
-// spool keeps messages in a file without a name, which is gone with the process. First all are put, then all are taken.
+// spool keeps messages in a file of os.TempDir, so that memory does not grow with the queue. The file has no name, and
+// is gone with the process. First all are put, then all are taken.
 type spool struct {
 	file *os.File
 	buf  *bufio.Writer
@@ -36,8 +37,8 @@ type spooled struct {
 // void stands for nil, which gob cannot encode among other values.
 type void bool
 
-func newSpool(dir string) (*spool, error) {
-	f, err := os.CreateTemp(dir, "strikes-dead-")
+func newSpool() (*spool, error) {
+	f, err := os.CreateTemp("", "strikes-dead-")
 	if err != nil {
 		return nil, fmt.Errorf("deadletter: creating a file for picked messages: %w", err)
 	}

@@ -14,7 +14,8 @@ import (
 // TestSpool puts every type that a header may have into the file.
 func TestSpool(t *testing.T) {
 	dir := t.TempDir()
-	s, err := newSpool(dir)
+	t.Setenv("TMPDIR", dir)
+	s, err := newSpool()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,6 @@ type taking struct {
 	settled func([]*Message)
 	// after, if not nil, follows each window.
 	after func(context.Context) error
-	// end, if not nil, is called last, while the source still keeps other sessions off the queue.
-	end func(context.Context)
 
 	source *source
 	total  int
@@ -42,19 +40,15 @@ func (t *taking) begin(ctx context.Context, f Filter, most int) (err error) {
 	return nil
 }
 
-// run takes all, returns the rest to the queue and finishes the notes.
-func (t *taking) run(ctx context.Context) error {
-	err := t.all(ctx)
+// finish ends the notes and returns the rest to the queue.
+func (t *taking) finish(ctx context.Context) {
 	t.notes.finish(ctx)
-	if t.end != nil {
-		t.end(ctx)
-	}
 	t.source.finish(ctx)
 	t.result.RecordsErr = t.notes.err
-	return err
 }
 
-func (t *taking) all(ctx context.Context) error {
+// run takes all. The caller calls finish then.
+func (t *taking) run(ctx context.Context) error {
 	for t.taken < t.total {
 		window, err := t.source.next(ctx, min(t.window, t.total-t.taken))
 		if err != nil {
@@ -114,6 +108,7 @@ func (q *Queue) Drop(ctx context.Context, f Filter, most int, keep func([]*Messa
 		return Result{}, err
 	}
 	err := t.run(ctx)
+	t.finish(ctx)
 	return t.result, err
 }
 

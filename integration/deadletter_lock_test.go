@@ -36,7 +36,7 @@ func TestLockOfANameThatIsNotASCII(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			q := deadletter.Queue{Name: tt.queue + ".dlq", Dial: tt.dial, Handling: harmless, Dir: t.TempDir()}
+			q := deadletter.Queue{Name: tt.queue + ".dlq", Dial: tt.dial, Handling: harmless}
 			declare := func(name string, exclusive bool) *amqp.Connection {
 				t.Helper()
 				conn, err := tt.dial(t.Context())

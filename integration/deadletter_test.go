@@ -36,7 +36,7 @@ func withDeadLetters(t *testing.T, queue string, n int) *deadletter.Queue {
 
 func deadLetterQueue(t *testing.T, queue string) *deadletter.Queue {
 	t.Helper()
-	return &deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Handling: harmless, Dir: t.TempDir()}
+	return &deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Handling: harmless}
 }
 
 // reject dead-letters the first n messages of a queue, in order.

@@ -24,10 +24,8 @@ func TestReplaysTogether(t *testing.T) {
 			begin := make(chan struct{})
 			for i := range replays {
 				all.Go(func() {
-					mine := *q
-					mine.Dir = t.TempDir()
 					<-begin
-					results[i], errs[i] = mine.Replay(t.Context(), deadletter.Replay{Window: 5})
+					results[i], errs[i] = q.Replay(t.Context(), deadletter.Replay{Window: 5})
 				})
 			}
 			close(begin)

@@ -270,8 +270,7 @@ func TestReplayedThenMovedBack(t *testing.T) {
 			fences = append(fences, a.Fence)
 			return errPoison
 		}
-		dlq := &deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: c.Admin(), Handling: harmless,
-			Dir: t.TempDir()}
+		dlq := &deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t), Records: c.Admin(), Handling: harmless}
 		for generation, again := range []func(){
 			func() {
 				if result, err := dlq.Replay(t.Context(), deadletter.Replay{}); err != nil || result.Done != 1 {
