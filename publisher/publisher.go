@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -269,15 +270,9 @@ func (o *Options) withDefaults() Options {
 	if o != nil {
 		out = *o
 	}
-	if out.Window == 0 {
-		out.Window = 1024
-	}
-	if out.ConfirmTimeout == 0 {
-		out.ConfirmTimeout = 30 * time.Second
-	}
-	if out.Logger == nil {
-		out.Logger = slog.New(slog.DiscardHandler)
-	}
+	out.Window = cmp.Or(out.Window, 1024)
+	out.ConfirmTimeout = cmp.Or(out.ConfirmTimeout, 30*time.Second)
+	out.Logger = cmp.Or(out.Logger, slog.New(slog.DiscardHandler))
 	return out
 }
 

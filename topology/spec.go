@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -78,17 +79,11 @@ type Binding struct {
 }
 
 func (s Spec) withDefaults() Spec {
-	if s.Type == "" {
-		s.Type = Quorum
-	}
-	if s.DeadLetterExchange == "" {
-		s.DeadLetterExchange = broker.ExchangeFor(s.Queue)
-	}
-	if s.DeadLetterQueue == "" {
-		s.DeadLetterQueue = broker.DeadLetterQueueFor(s.Queue)
-	}
-	if s.DeliveryLimit == 0 && s.Type == Quorum {
-		s.DeliveryLimit = broker.DefaultDeliveryLimit
+	s.Type = cmp.Or(s.Type, Quorum)
+	s.DeadLetterExchange = cmp.Or(s.DeadLetterExchange, broker.ExchangeFor(s.Queue))
+	s.DeadLetterQueue = cmp.Or(s.DeadLetterQueue, broker.DeadLetterQueueFor(s.Queue))
+	if s.Type == Quorum {
+		s.DeliveryLimit = cmp.Or(s.DeliveryLimit, broker.DefaultDeliveryLimit)
 	}
 	return s
 }
