@@ -14,7 +14,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -106,13 +105,8 @@ func TestDialerSendsAll(t *testing.T) {
 // accepts and says nothing ends a dial with its context.
 func TestDialerNoticesALoss(t *testing.T) {
 	t.Parallel()
-	u, err := url.Parse(brokerURL(t))
-	need(t, err)
-	between, err := proxy.New(t.Context(), u.Host)
-	need(t, err)
-	defer between.Close()
-	u.Host = between.Addr()
-	dial := publisher.BufferedDialer(u.String(), amqp.Config{})
+	between, through := proxied(t, brokerURL(t))
+	dial := publisher.BufferedDialer(through, amqp.Config{})
 	conn, err := dial(t.Context())
 	need(t, err)
 	lost := conn.NotifyClose(make(chan *amqp.Error, 1))

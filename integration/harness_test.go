@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -43,6 +45,18 @@ func errOf[T any](_ T, err error) error { return err }
 func private[S interface{ Close() error }](t testing.TB, start func(context.Context) (S, error)) S {
 	t.Helper()
 	return servertest.Own(t, func(ctx context.Context, _ struct{}) (S, error) { return start(ctx) }, struct{}{})
+}
+
+// proxied returns a proxy of a server, which ends with the test, and the server's URL through it.
+func proxied(t testing.TB, server string) (*proxy.Proxy, string) {
+	t.Helper()
+	u, err := url.Parse(server)
+	need(t, err)
+	p, err := proxy.New(context.WithoutCancel(t.Context()), u.Host)
+	need(t, err)
+	t.Cleanup(p.Close)
+	u.Host = p.Addr()
+	return p, u.String()
 }
 
 // dialer returns a dial function for Run and publisher.New. The caller closes the connections.

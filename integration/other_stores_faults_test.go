@@ -1,10 +1,8 @@
 package integration
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,7 +16,6 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/proctest"
-	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -27,15 +24,10 @@ import (
 // step whose reply was lost is repeated, as consumers do, and each failure counts once.
 func TestLostReplies(t *testing.T) {
 	eachOtherStore(t, func(t *testing.T, rawURL string) {
-		at, err := url.Parse(rawURL)
-		need(t, err)
-		link, err := proxy.New(context.WithoutCancel(t.Context()), at.Host)
-		need(t, err)
-		t.Cleanup(link.Close)
+		link, behind := proxied(t, rawURL)
 		prefix := uniqueName(t, "lost")
 		direct := failer{t, dialAt(t, rawURL, prefix)}
-		at.Host = link.Addr()
-		through := failer{t, dialAt(t, at.String(), prefix)}
+		through := failer{t, dialAt(t, behind, prefix)}
 		const messages, rounds = 4, 30
 		lost, repeated := 0, 0
 		for round := 1; round <= rounds; round++ {

@@ -10,7 +10,6 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,7 +24,6 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
@@ -155,12 +153,9 @@ func declarePartitions(t testing.TB, s topology.Spec) {
 
 func (f *group) join() {
 	f.t.Helper()
-	broker := rig.Node{URL: brokerURL(f.t)}
-	link, err := proxy.New(context.WithoutCancel(f.t.Context()), broker.Host())
-	need(f.t, err)
-	f.t.Cleanup(link.Close)
+	link, through := proxied(f.t, brokerURL(f.t))
 	spec := f.spec
-	spec.AMQP = broker.Through(link.Addr())
+	spec.AMQP = through
 	f.live, f.links = append(f.live, worker{Member: &spec}.spawn(f.t)), append(f.links, link)
 }
 
@@ -344,13 +339,8 @@ func TestPartitionFleet(t *testing.T) {
 }
 
 func (s soak) run(t *testing.T) {
-	at, err := url.Parse(redisURL(t))
-	need(t, err)
-	store, err := proxy.New(t.Context(), at.Host)
-	need(t, err)
-	t.Cleanup(store.Close)
-	at.Host = store.Addr()
-	f := newGroup(t, s.Type, s.Partitions, at.String(), member{Takes: 2 * time.Millisecond, Requeue: s.Requeue,
+	store, through := proxied(t, redisURL(t))
+	f := newGroup(t, s.Type, s.Partitions, through, member{Takes: 2 * time.Millisecond, Requeue: s.Requeue,
 		Hold: s.Hold})
 	for range s.Processes {
 		f.join()

@@ -84,11 +84,11 @@ func pubStorm(t *testing.T, p *publisher.Publisher, s pubStormPlan) {
 }
 
 func TestPublishThroughCutConnections(t *testing.T) {
-	proxy := pubNewProxy(t)
+	between, through := proxied(t, brokerURL(t))
 	ch, queue := pubQueue(t, nil)
 	before := goleak.IgnoreCurrent()
-	p := pubNew(t, proxy.url(t), nil)
-	pubStorm(t, p, pubStormPlan{ch: ch, queue: queue, goroutines: 32, each: 200, fault: proxy.cut, faults: 10})
+	p := pubNew(t, through, nil)
+	pubStorm(t, p, pubStormPlan{ch: ch, queue: queue, goroutines: 32, each: 200, fault: between.Cut, faults: 10})
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
@@ -116,9 +116,9 @@ func TestPublishWhileAnOperatorClosesTheConnection(t *testing.T) {
 func TestPublishWithoutBroker(t *testing.T) {
 	t.Parallel()
 	ch, queue := pubQueue(t, nil)
-	proxy := pubNewProxy(t)
-	proxy.setRefuse(true)
-	p := pubNew(t, proxy.url(t), nil)
+	between, through := proxied(t, brokerURL(t))
+	between.Refuse(true)
+	p := pubNew(t, through, nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "given up"})
@@ -130,7 +130,7 @@ func TestPublishWithoutBroker(t *testing.T) {
 		_, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: "waited"})
 		waited <- err
 	}()
-	proxy.setRefuse(false)
+	between.Refuse(false)
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
@@ -158,8 +158,8 @@ func TestPublishOnADeadConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ch, queue := pubQueue(t, nil)
-			proxy := pubNewProxy(t)
-			p := pubNew(t, proxy.url(t)+tt.query, &publisher.Options{ConfirmTimeout: tt.timeout})
+			between, through := proxied(t, brokerURL(t))
+			p := pubNew(t, through+tt.query, &publisher.Options{ConfirmTimeout: tt.timeout})
 			body := bytes.Repeat([]byte("x"), tt.size) // before the freeze, because making it may take two heartbeats
 			publish := func(patience time.Duration, id string, body []byte) error {
 				m := amqp.Publishing{MessageId: id, Body: body}
@@ -169,7 +169,7 @@ func TestPublishOnADeadConnection(t *testing.T) {
 				return err
 			}
 			need(t, publish(pubPatience, "before", body[:small]))
-			proxy.freeze()
+			between.Freeze()
 			begin := time.Now()
 			err := publish(500*time.Millisecond, "dead", body)
 			if e := pubError(t, err, context.DeadlineExceeded); !e.Undecided {
@@ -192,15 +192,27 @@ func TestPublishOnADeadConnection(t *testing.T) {
 	}
 }
 
+// blocked is the method connection.blocked, which the broker sends in a memory alarm.
+func blocked(reason string) []byte {
+	return connectionFrame(60, append([]byte{byte(len(reason))}, reason...))
+}
+
+// connectionFrame is the frame of a method of the class connection.
+func connectionFrame(method byte, args []byte) []byte {
+	const class, kind, end = 10, 1, 0xCE
+	frame := []byte{kind, 0, 0, 0, 0, 0, byte(4 + len(args)), 0, class, 0, method}
+	return append(append(frame, args...), end)
+}
+
 func TestPublishWhileBlocked(t *testing.T) {
 	t.Parallel()
 	ch, queue := pubQueue(t, nil)
-	proxy := pubNewProxy(t)
-	p := pubNew(t, proxy.url(t), &publisher.Options{ConfirmTimeout: time.Second})
+	between, through := proxied(t, brokerURL(t))
+	p := pubNew(t, through, &publisher.Options{ConfirmTimeout: time.Second})
 	if _, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: "before"}); err != nil {
 		t.Fatal(err)
 	}
-	proxy.block(t, "low on memory")
+	between.Say(blocked("low on memory"))
 
 	// The frame may take a moment to arrive: publish until one call is held. Before that, a confirm may take longer than
 	// the call waits.
@@ -232,7 +244,7 @@ func TestPublishWhileBlocked(t *testing.T) {
 		t.Fatalf("published while blocked: %v", err)
 	case <-time.After(1500 * time.Millisecond):
 	}
-	proxy.unblock(t)
+	between.Say(connectionFrame(61, nil))
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
@@ -280,11 +292,11 @@ func TestPublisherClose(t *testing.T) {
 func TestPublisherCloseWithin(t *testing.T) {
 	t.Parallel()
 	_, queue := pubQueue(t, nil)
-	proxy := pubNewProxy(t)
-	p := pubNew(t, proxy.url(t), &publisher.Options{ConfirmTimeout: time.Hour})
+	between, through := proxied(t, brokerURL(t))
+	p := pubNew(t, through, &publisher.Options{ConfirmTimeout: time.Hour})
 	_, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: "before"})
 	need(t, err)
-	proxy.freeze()
+	between.Freeze()
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err = p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "m"})
@@ -301,9 +313,9 @@ func TestPublisherCloseWithin(t *testing.T) {
 func TestPublisherCloseIsBounded(t *testing.T) {
 	t.Parallel()
 	_, queue := pubQueue(t, nil)
-	proxy := pubNewProxy(t)
+	between, through := proxied(t, brokerURL(t))
 	const timeout = time.Second
-	p := pubNew(t, proxy.url(t), &publisher.Options{ConfirmTimeout: timeout})
+	p := pubNew(t, through, &publisher.Options{ConfirmTimeout: timeout})
 	publish := func(patience time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
@@ -311,11 +323,11 @@ func TestPublisherCloseIsBounded(t *testing.T) {
 		return err
 	}
 	need(t, publish(pubPatience))
-	proxy.freeze()
+	between.Freeze()
 	if e := pubError(t, publish(100*time.Millisecond), context.DeadlineExceeded); !e.Undecided {
 		t.Fatalf("want undecided, got %v", e)
 	}
-	proxy.block(t, "low on disk")
+	between.Say(blocked("low on disk"))
 
 	// The second of one id waits for the fate of the first: it would be sent, on
 	// a new connection, if this one had been given up.

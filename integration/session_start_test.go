@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -14,20 +13,14 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/topology"
 )
 
 // TestConsumeEndsWhenTheBrokerDoesNotAnswer has the broker fall silent between the Check and basic.consume.
 func TestConsumeEndsWhenTheBrokerDoesNotAnswer(t *testing.T) {
 	t.Parallel()
-	u, err := url.Parse(brokerURL(t))
-	need(t, err)
-	between, err := proxy.New(t.Context(), u.Host)
-	need(t, err)
-	defer between.Close()
-	u.Host = between.Addr()
-	dial := consumer.Dialer(u.String(), amqp.Config{})
+	between, through := proxied(t, brokerURL(t))
+	dial := consumer.Dialer(through, amqp.Config{})
 	conn, err := dial(t.Context())
 	need(t, err)
 	c := &consumer.Consumer{

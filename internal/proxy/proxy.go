@@ -36,6 +36,9 @@ type Proxy struct {
 type pair struct {
 	client, server net.Conn
 	half           atomic.Bool // the server's side is closed, and the client's side stays open
+
+	frozen atomic.Bool
+	ice    sync.RWMutex // locked while frozen
 }
 
 // New starts a proxy of the server at HOST:PORT, or of several, to which its connections lead in turn. It ends with
@@ -106,14 +109,20 @@ func (p *Proxy) join(client net.Conn) {
 	}
 	var down sync.WaitGroup
 	down.Go(func() {
-		p.copy(client, server, p.mute.Load)
+		p.copy(c, client, server, p.mute.Load)
 		if !c.half.Load() {
 			_ = client.Close()
 		}
 	})
-	p.copy(server, client, func() bool { return c.half.Load() || p.deaf.Load() })
+	p.copy(c, server, client, func() bool { return c.half.Load() || p.deaf.Load() })
 	_ = server.Close()
 	down.Wait()
+}
+
+// thaw waits while the connection is frozen.
+func (c *pair) thaw() {
+	c.ice.RLock()
+	defer c.ice.RUnlock()
 }
 
 // dial connects to the next server that accepts a connection; nil: none does.
@@ -129,13 +138,14 @@ func (p *Proxy) dial() net.Conn {
 
 // copy passes on the bytes of from until either side is closed. While it drops data, it still reads; afterwards it
 // ends, for nothing that follows a hole would be understood.
-func (p *Proxy) copy(to, from net.Conn, drop func() bool) {
+func (p *Proxy) copy(c *pair, to, from net.Conn, drop func() bool) {
 	buf := make([]byte, 32<<10)
 	for hole := false; ; {
 		n, err := from.Read(buf)
 		if err != nil {
 			return
 		}
+		c.thaw()
 		if d := p.latency.Load(); d > 0 {
 			pause.For(p.ctx, time.Duration(d))
 		}
@@ -165,7 +175,25 @@ func (p *Proxy) Cut() {
 	p.each(func(c *pair) {
 		_ = c.client.Close()
 		_ = c.server.Close()
+		if c.frozen.CompareAndSwap(true, false) {
+			c.ice.Unlock()
+		}
 	})
+}
+
+// Freeze passes on nothing more of the connections that there are, nor reads from them: a large write hangs. They stay
+// open until Cut.
+func (p *Proxy) Freeze() {
+	p.each(func(c *pair) {
+		if c.frozen.CompareAndSwap(false, true) {
+			c.ice.Lock()
+		}
+	})
+}
+
+// Say sends b to all clients, as if the server had. Call it while nothing else is on its way.
+func (p *Proxy) Say(b []byte) {
+	p.each(func(c *pair) { _, _ = c.client.Write(b) })
 }
 
 // Halve closes every connection on the server's side, and lets the clients believe in theirs until Cut.

@@ -25,9 +25,6 @@ type Node struct {
 	KillCommand, StartCommand string
 }
 
-// Host is its address.
-func (n *Node) Host() string { return hostOf(n.URL) }
-
 // Through returns its URL with another address in it.
 func (n *Node) Through(addr string) string { return through(n.URL, addr) }
 
