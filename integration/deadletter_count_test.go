@@ -34,10 +34,7 @@ func TestDeliveryCountTravels(t *testing.T) {
 		"x-delivery-limit": limit})
 	need(t, err)
 	deleteLater(t, queue)
-	need(t, ch.Confirm(false))
-	confirm, err := ch.PublishWithDeferredConfirm("", queue, true, false, amqp.Publishing{MessageId: "m"})
-	need(t, err)
-	confirm.Wait()
+	publishBare(t, queue, amqp.Publishing{MessageId: "m"})
 	proctest.Eventually(t, time.Minute, "the message at its limit", func() bool {
 		d, ok, err := ch.Get(queue, false)
 		need(t, err)
@@ -61,11 +58,9 @@ func TestDeliveryCountTravels(t *testing.T) {
 	need(t, d.Reject(true))
 	need(t, looks.Close())
 
-	major, minor := brokerVersion(t)
-	travels := major > 4 || major == 4 && minor >= 3
-	t.Logf("RabbitMQ %d.%d: it came with the delivery count %d", major, minor, brought)
+	travels := !brokerVersion(t).Before(4, 3)
 	if travels != (brought > limit) {
-		t.Errorf("RabbitMQ %d.%d: the delivery count in the dead-letter queue is %d", major, minor, brought)
+		t.Errorf("RabbitMQ %s: the delivery count in the dead-letter queue is %d", brokerVersion(t), brought)
 	}
 	left := 1
 	if travels {
@@ -115,7 +110,7 @@ func TestTakingInPartsDeletesNothing(t *testing.T) {
 					t.Fatalf("%+v, %v", r, err)
 				}
 			}
-			if major, minor := brokerVersion(t); !singleActive && (major > 4 || major == 4 && minor >= 3) {
+			if !singleActive && !brokerVersion(t).Before(4, 3) {
 				for range 2 * limit {
 					if _, err := q.Drop(t.Context(), deadletter.Filter{}, 0, func([]*deadletter.Message) error {
 						return full
@@ -198,8 +193,8 @@ func TestAnInterruptedReplayAtTheLimit(t *testing.T) {
 func TestReplayBeyondTheConsumerTimeout(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	if major, minor := brokerVersion(t); major < 4 || major == 4 && minor < 3 {
-		t.Skipf("RabbitMQ %d.%d closes the channel", major, minor)
+	if v := brokerVersion(t); v.Before(4, 3) {
+		t.Skipf("RabbitMQ %s closes the channel", v)
 	}
 	const n = 60
 	q := deadLettersOf(t, n, amqp.Table{"x-delivery-limit": 1 << 30, "x-consumer-timeout": 10_000})

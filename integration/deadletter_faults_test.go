@@ -1,10 +1,7 @@
 package integration
 
 import (
-	"context"
 	"errors"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +9,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -90,7 +88,7 @@ func TestReplayOfAReader(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
 				q := withDeadLetters(t, queue, 3)
-				q.Dial = dialerOf(t, tc.read)
+				q.Dial = consumer.Dialer(userWho(t, "^$", "^$", tc.read).String(), amqp.Config{})
 				r, err := q.Replay(t.Context(), deadletter.Replay{})
 				var refused *publisher.Error
 				var reply *amqp.Error
@@ -112,19 +110,6 @@ func TestReplayOfAReader(t *testing.T) {
 	}
 }
 
-// dialerOf dials as a new user with no permission but to read from queues that match the pattern.
-func dialerOf(t *testing.T, read string) func(context.Context) (*amqp.Connection, error) {
-	t.Helper()
-	user := uniqueName(t, "reader")
-	manage(t, http.MethodPut, "/api/users/"+user, `{"password":"pass","tags":""}`)
-	t.Cleanup(func() { manage(t, http.MethodDelete, "/api/users/"+user, "") })
-	manage(t, http.MethodPut, "/api/permissions/%2F/"+user, `{"configure":"^$","write":"^$","read":"`+read+`"}`)
-	u, err := url.Parse(brokerURL(t))
-	need(t, err)
-	u.User = url.UserPassword(user, "pass")
-	return func(context.Context) (*amqp.Connection, error) { return amqp.Dial(u.String()) }
-}
-
 // TestUnsafeQueueIsNotTouched has a queue that may not be looked at.
 func TestUnsafeQueueIsNotTouched(t *testing.T) {
 	t.Parallel()
@@ -141,7 +126,7 @@ func TestUnsafeQueueIsNotTouched(t *testing.T) {
 			t.Errorf("pick: %v", err)
 		}
 		for _, d := range getAll(t, q.Name) {
-			if major, _ := brokerVersion(t); d.Redelivered && major != 4 {
+			if d.Redelivered && brokerVersion(t).Major != 4 {
 				t.Errorf("%s was touched", d.MessageId)
 			}
 		}

@@ -154,7 +154,7 @@ func TestNoteBetweenPassesOfALane(t *testing.T) {
 	q, lane := l.open(t, "lane")
 	admin := l.counts.Admin()
 	reads := 0
-	lane.Store = &busyLane{admin, func() {
+	lane.Store = &watchedLane{Lanes: admin, before: func() {
 		if reads++; reads == 3 { // after the first pass
 			need(t, admin.NoteReplay(t.Context(), "/", q.Name, true))
 		}

@@ -14,8 +14,7 @@ import (
 // can be seen.
 func TestOpen(t *testing.T) {
 	t.Parallel()
-	major, _ := brokerVersion(t)
-	old := major < 4
+	old := brokerVersion(t).Before(4, 0)
 	for _, tc := range []struct {
 		name       string
 		args       amqp.Table

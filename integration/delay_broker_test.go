@@ -154,13 +154,11 @@ func (f *fates) makeDue(t *testing.T, store *counter.Memory, ids []string) {
 
 func publishIDs(t *testing.T, dial func(context.Context) (*amqp.Connection, error), queue string, ids []string) {
 	t.Helper()
-	p, err := publisher.New(dial, nil)
-	need(t, err)
 	msgs := make([]publisher.Message, len(ids))
 	for i, id := range ids {
 		msgs[i] = publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: id, Body: []byte(id)}}
 	}
-	need(t, errors.Join(p.PublishAll(t.Context(), msgs), p.Close()))
+	publishVia(t, dial, msgs)
 }
 
 // depthOf is -1 if the broker does not say.

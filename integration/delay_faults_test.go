@@ -25,7 +25,7 @@ func TestDelayIDAgain(t *testing.T) {
 	})
 	send := func(body string) {
 		q.must(func(ch *amqp.Channel) error {
-			return confirmed(ch, q.name, amqp.Publishing{MessageId: "again", DeliveryMode: amqp.Persistent,
+			return confirmed(ch, "", q.name, amqp.Publishing{MessageId: "again", DeliveryMode: amqp.Persistent,
 				Body: []byte(body)})
 		})
 	}

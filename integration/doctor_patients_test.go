@@ -118,7 +118,7 @@ func holding(args func(string, ...any) amqp.Table, modes ...uint8) func(topo, st
 			for _, mode := range modes {
 				msgs = append(msgs, amqp.Publishing{DeliveryMode: mode, Body: []byte("hello")})
 			}
-			return confirmed(ch, q, msgs...)
+			return confirmed(ch, "", q, msgs...)
 		})
 	}
 }

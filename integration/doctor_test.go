@@ -1,7 +1,8 @@
 package integration
 
 import (
-	"errors"
+	"context"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -151,9 +152,10 @@ func TestDoctorBindsTheQueueThatIsThere(t *testing.T) {
 
 func (b topo) forgetPolicy(name string) {
 	b.t.Helper()
-	path := "policies/" + url.PathEscape(b.conn.Config.Vhost) + "/" + url.PathEscape(name)
-	if err := topoAsk(b.t, "DELETE", path, nil); err != nil && !errors.Is(err, errAbsent) {
-		b.t.Error(err)
+	path := "/api/policies/" + url.PathEscape(b.conn.Config.Vhost) + "/" + url.PathEscape(name)
+	status, answer := managed(context.Background(), b.t, http.MethodDelete, path, "")
+	if status >= http.StatusMultipleChoices && status != http.StatusNotFound {
+		b.t.Errorf("DELETE %s: %d, %s", path, status, answer)
 	}
 }
 

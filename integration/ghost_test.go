@@ -18,8 +18,7 @@ import (
 func TestGhostOfAConsumerWithAPriority(t *testing.T) {
 	t.Parallel()
 	const prefetch, messages = 5, 20
-	major, minor := brokerVersion(t)
-	since43 := major > 4 || major == 4 && minor >= 3
+	since43 := !brokerVersion(t).Before(4, 3)
 	for _, tt := range []struct {
 		name     string
 		priority int32

@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/url"
 	"os"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -97,13 +97,9 @@ func runConsumer(t testing.TB, c consumer.Consumer, dial func(context.Context) (
 	return stop
 }
 
-func brokerVersion(t testing.TB) (major, minor int) {
+func brokerVersion(t testing.TB) broker.Version {
 	t.Helper()
-	version, _ := dialBroker(t).Properties["version"].(string)
-	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
-		t.Fatalf("the broker's version %q: %v", version, err)
-	}
-	return major, minor
+	return broker.VersionOf(dialBroker(t))
 }
 
 // uniqueName is for a queue or exchange: no other test, nor another run on the

@@ -157,10 +157,7 @@ func (q *headerQueue) generations(id string) (names []string) {
 
 func (q *headerQueue) deadLetters() *deadletter.Queue {
 	q.t.Helper()
-	of := deadletter.Queue{Name: q.name + ".dlq", Dial: dialer(q.t), Records: q.counts.Admin()}
-	dead, err := deadletter.Open(q.t.Context(), of, deadletter.Management{URL: managementURL(q.t)})
-	need(q.t, err)
-	return dead
+	return openDead(q.t, deadletter.Queue{Name: q.name + ".dlq", Records: q.counts.Admin()})
 }
 
 func (q *headerQueue) awaitDead(n int) {

@@ -60,7 +60,7 @@ func replayInTurn(t *testing.T, size, reads int) {
 	second.Name = "second"
 	if reads > 0 {
 		late, seen := l.takeLast(t, 4), 0
-		second.Store = &busyLane{second.Store, func() {
+		second.Store = &watchedLane{Lanes: second.Store, before: func() {
 			if seen++; seen == reads {
 				l.putBack(t, l.name+".dlq", late)
 			}

@@ -140,9 +140,7 @@ func (l *laneQueue) awaitDead(t *testing.T, n int) {
 func (l *laneQueue) open(t *testing.T, lane string) (*deadletter.Queue, deadletter.Lane) {
 	t.Helper()
 	admin := l.counts.Admin()
-	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: l.name + ".dlq", Dial: dialer(t), Records: admin},
-		deadletter.Management{URL: managementURL(t)})
-	need(t, err)
+	q := openDead(t, deadletter.Queue{Name: l.name + ".dlq", Records: admin})
 	return q, deadletter.Lane{Queue: l.name, Name: lane, Store: admin}
 }
 
@@ -251,7 +249,7 @@ func TestLateDeadLetterOfALane(t *testing.T) {
 	q, lane := l.open(t, "lane")
 	lane.Missing = true
 	reads := 0
-	lane.Store = &busyLane{lane.Store, func() {
+	lane.Store = &watchedLane{Lanes: lane.Store, before: func() {
 		if reads++; reads != 2 { // it has taken the dead letters once, and found two
 			return
 		}
@@ -268,15 +266,22 @@ func TestLateDeadLetterOfALane(t *testing.T) {
 	}
 }
 
-// busyLane publishes a message of the lane whenever the lane is read.
-type busyLane struct {
+// watchedLane calls a function before each reading of a lane, and another after the first.
+type watchedLane struct {
 	deadletter.Lanes
-	publish func()
+	before, after func() // nil: none
 }
 
-func (b *busyLane) Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error) {
-	b.publish()
-	return b.Lanes.Lane(ctx, vhost, queue, lane)
+func (w *watchedLane) Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error) {
+	if w.before != nil {
+		w.before()
+	}
+	state, err := w.Lanes.Lane(ctx, vhost, queue, lane)
+	if after := w.after; after != nil {
+		w.after = nil
+		after()
+	}
+	return state, err
 }
 
 // TestReplayOfABusyLane: a replay of a lane that never pauses ends, and the next one finds the lane in order.
@@ -288,7 +293,7 @@ func TestReplayOfABusyLane(t *testing.T) {
 	published := 2
 	busy := lane
 	busy.Passes = 3
-	busy.Store = &busyLane{lane.Store, func() {
+	busy.Store = &watchedLane{Lanes: lane.Store, before: func() {
 		l.publish(t, published, published+1)
 		published++
 	}}

@@ -27,15 +27,13 @@ func TestSlowLane(t *testing.T) {
 	ready := make(chan struct{})
 	goOn := sync.OnceFunc(func() { close(ready) })
 	t.Cleanup(goOn)
-	s.mu.Lock()
-	s.fails = func(key, _ string) error {
+	s.now(func(key, _ string) error {
 		if key == "a" {
 			<-ready
 			return consumer.Reject(errors.New("bad"))
 		}
 		return nil
-	}
-	s.mu.Unlock()
+	})
 	replay := func() string {
 		cmd := exec.Command(program, "lane", "replay", s.queue, "--all", "--yes", "--wait", "3s", "--why", "test")
 		cmd.Env = append(os.Environ(), "STRIKES_AMQP_URL="+brokerURL(t), "STRIKES_STORE_URL="+patientURL(t),

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -40,13 +39,11 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 				}))
 			}
 			block("", "first", func(amqp.Delivery) error { return nil })
-			store := &changedLane{Lanes: counts.Admin(), after: func() {
+			store := &watchedLane{Lanes: counts.Admin(), after: func() {
 				block("first", "second", func(d amqp.Delivery) error { return d.Nack(false, false) })
 				proctest.Eventually(t, time.Minute, "a dead letter", func() bool { return depthOf(dialer(t), queue+".dlq") == 1 })
 			}}
-			q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t),
-				Records: counts.Admin()}, deadletter.Management{URL: managementURL(t)})
-			need(t, err)
+			q := openDead(t, deadletter.Queue{Name: queue + ".dlq", Records: counts.Admin()})
 			done, err := q.ReplayLane(t.Context(), deadletter.Lane{Queue: queue, Name: "lane", Store: store,
 				Wait: 6 * time.Second})
 			if !errors.Is(err, deadletter.ErrLaneWaiting) || done.Replayed != 1 {
@@ -64,21 +61,6 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 			}))
 		})
 	}
-}
-
-// changedLane calls a function once, after it has read a lane.
-type changedLane struct {
-	deadletter.Lanes
-	after func()
-}
-
-func (c *changedLane) Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error) {
-	state, err := c.Lanes.Lane(ctx, vhost, queue, lane)
-	if after := c.after; after != nil {
-		c.after = nil
-		after()
-	}
-	return state, err
 }
 
 // getOne waits for a message of a queue, and does not settle it.

@@ -51,6 +51,20 @@ func manage(t *testing.T, method, path, body string) []byte {
 	}
 }
 
+// userWho makes a user with these permissions until the test ends, and returns the URL with which it connects.
+func userWho(t *testing.T, configure, write, read string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(brokerURL(t))
+	need(t, err)
+	user := uniqueName(t, "limited")
+	u.User = url.UserPassword(user, "pass")
+	topoAPI(t, http.MethodPut, "users/"+user, map[string]any{"password": "pass", "tags": ""})
+	t.Cleanup(func() { manage(t, http.MethodDelete, "/api/users/"+user, "") })
+	topoAPI(t, http.MethodPut, "permissions/%2F/"+user,
+		map[string]any{"configure": configure, "write": write, "read": read})
+	return u
+}
+
 func managed(ctx context.Context, t *testing.T, method, path, body string) (int, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, managementURL(t)+path, strings.NewReader(body))

@@ -35,10 +35,7 @@ func TestNoPartition(t *testing.T) {
 	if left, _, err := broker.FindQueue(t.Context(), b.conn, broker.Partition(s.queue, 2)); left != broker.No {
 		t.Errorf("a former partition is left: %v", err)
 	}
-	b.must(func(ch *amqp.Channel) error {
-		_, err := ch.QueuePurge(other, false)
-		return err
-	})
+	purged(t, other)
 	if err := topology.Repartition(t.Context(), b.conn, topology.Spec{Queue: s.queue, Partitions: 2}); err != nil {
 		t.Error(err)
 	}
@@ -99,16 +96,10 @@ func TestRepartitionSparesAForeignQueue(t *testing.T) {
 	if found, _, err := broker.FindQueue(t.Context(), b.conn, name+".dlq"); found != broker.No {
 		t.Errorf("a dead-letter queue was declared: %v", err)
 	}
-	b.must(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete(theirs, false, false, false)
-		return err
-	})
+	b.remove(theirs)
 
 	declarePartitions(t, topology.Spec{Queue: name, Partitions: 8})
-	b.must(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete(theirs, false, false, false)
-		return err
-	})
+	b.remove(theirs)
 	foreign()
 	stays("fewer partitions", to(4))
 	b.must(func(ch *amqp.Channel) error { return ch.ExchangeDelete(broker.HashExchange(name, 8), false, false) })

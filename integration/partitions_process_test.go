@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -24,13 +23,7 @@ func TestARefusedProcessTakesNoPartitions(t *testing.T) {
 	s.consume(noChange)
 	s.publish("a 1")
 	s.eventually("the first message", func() bool { return len(s.seen()) == 1 })
-	user := uniqueName(t, "user")
-	manage(t, http.MethodPut, "/api/users/"+user, `{"password":"pass","tags":""}`)
-	t.Cleanup(func() { manage(t, http.MethodDelete, "/api/users/"+user, "") })
-	manage(t, http.MethodPut, "/api/permissions/%2F/"+user, `{"configure":".*","write":".*","read":"^$"}`)
-	u, err := url.Parse(brokerURL(t))
-	need(t, err)
-	u.User = url.UserPassword(user, "pass")
+	u := userWho(t, ".*", ".*", "^$")
 	few := *u
 	few.RawQuery = "channel_max=8"
 	for name, at := range map[string]*url.URL{"channel_max": &few, "ACCESS_REFUSED": u} {

@@ -43,7 +43,7 @@ type shared struct {
 
 func newShared(t *testing.T, n int) *shared {
 	t.Helper()
-	s := &shared{t: t, n: n, queue: uniqueName(t, "shared"), fails: func(string, string) error { return nil }}
+	s := &shared{t: t, n: n, queue: uniqueName(t, "shared"), fails: succeed}
 	declarePartitions(t, topology.Spec{Queue: s.queue, Partitions: n})
 	var err error
 	s.prefix = uniqueName(t, "test")
@@ -75,9 +75,6 @@ func (s *shared) consume(change func(*consumer.Consumer)) (stop func()) {
 // publish publishes messages "key body" with the text as their id.
 func (s *shared) publish(texts ...string) {
 	s.t.Helper()
-	p, err := publisher.New(dialer(s.t), nil)
-	need(s.t, err)
-	defer p.Close()
 	var all []publisher.Message
 	for _, text := range texts {
 		key, body, _ := strings.Cut(text, " ")
@@ -86,7 +83,7 @@ func (s *shared) publish(texts ...string) {
 		need(s.t, err)
 		all = append(all, m)
 	}
-	need(s.t, p.PublishAll(s.t.Context(), all))
+	publishAll(s.t, all...)
 }
 
 func (s *shared) seen() []string {
@@ -166,16 +163,41 @@ func TestPartitionedQueueIsOneQueue(t *testing.T) {
 	s.replay("c bad", "d bad")
 }
 
+// deadLetters is the dead-letter queue, as an operator opens it.
+func (s *shared) deadLetters() *deadletter.Queue {
+	s.t.Helper()
+	return openDead(s.t, deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Partitions: s.n,
+		Records: s.store.Admin(), Returns: s.store.Admin()})
+}
+
+// lanes returns the blocked lanes, of which there are n.
+func (s *shared) lanes(n int) (lanes []deadletter.Lane) {
+	s.t.Helper()
+	blocked, _, err := ops.Lanes(s.t.Context(), s.store.Admin(), "/", broker.Partitions(s.queue, s.n), 0, math.MaxInt)
+	if err != nil || len(blocked) != n {
+		s.t.Fatalf("%d blocked lanes, %v, want %d", len(blocked), err, n)
+	}
+	for _, l := range blocked {
+		lanes = append(lanes, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: s.store.Admin()})
+	}
+	return lanes
+}
+
+// now has later attempts end so, and forgets the handled messages.
+func (s *shared) now(fails func(key, body string) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fails, s.handled = fails, nil
+}
+
+func succeed(string, string) error { return nil }
+
 // replay replays the dead letters with these ids, which succeed then.
 func (s *shared) replay(ids ...string) {
 	s.t.Helper()
-	s.mu.Lock()
-	s.fails, s.handled = func(string, string) error { return nil }, nil
-	s.mu.Unlock()
+	s.now(succeed)
 	s.eventually("the dead letters", func() bool { return queueDepth(s.t, s.queue+".dlq") == len(ids) })
-	q, err := deadletter.Open(s.t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue,
-		Dial: dialer(s.t), Records: s.store.Admin()}, deadletter.Management{URL: managementURL(s.t)})
-	need(s.t, err)
+	q := s.deadLetters()
 	var found []string
 	for m, err := range q.Browse(s.t.Context(), deadletter.Filter{}) {
 		need(s.t, err)
@@ -211,17 +233,12 @@ func TestPartitionsHoldLanes(t *testing.T) {
 	s.eventually("all others handled, and three dead letters", func() bool {
 		return len(s.seen()) == 4 && queueDepth(t, s.queue+".dlq") == 3
 	})
-	s.mu.Lock()
-	s.fails, s.handled = func(string, string) error { return nil }, nil
-	s.mu.Unlock()
+	s.now(succeed)
 	blocked := s.inOneRow("")
 	if again := s.inOneRow(managementURL(t)); again != blocked {
 		t.Errorf("partition %q has the blocked lane by the management API, and %q by AMQP", again, blocked)
 	}
-	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Dial: dialer(t),
-		Records: s.store.Admin(), Returns: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
-	need(t, err)
-	lane := deadletter.Lane{Queue: blocked, Name: "a", Store: s.store.Admin()}
+	q, lane := s.deadLetters(), deadletter.Lane{Queue: blocked, Name: "a", Store: s.store.Admin()}
 	need(t, errOf(q.ReplayLane(t.Context(), lane)))
 	wantNoted(t, s.store.Admin(), s.queue+".dlq", false)
 	s.publish("a 4")
@@ -260,33 +277,21 @@ func replayLanes(t *testing.T, b manyLanes) {
 		s.publish(part...)
 	}
 	s.eventually("every message dead", func() bool { return queueDepth(t, s.queue+".dlq") == len(all) })
-	s.mu.Lock()
-	s.handled, s.fails = nil, func(key, _ string) error {
+	s.now(func(key, _ string) error {
 		if key == "key-1" {
 			return consumer.Reject(errors.New("still bad"))
 		}
 		return nil
-	}
-	s.mu.Unlock()
-	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue,
-		Dial: dialer(t), Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
-	need(t, err)
+	})
+	q := s.deadLetters()
 	reads := 0
 	q.Progress = func(p deadletter.Progress) {
 		if p.Doing == "reading" && p.Done == 1 {
 			reads++
 		}
 	}
-	blocked, _, err := ops.Lanes(t.Context(), s.store.Admin(), "/", broker.Partitions(s.queue, s.n), 0, math.MaxInt)
-	if err != nil || len(blocked) != b.keys {
-		t.Fatalf("%d blocked lanes, %v, want %d", len(blocked), err, b.keys)
-	}
-	var lanes []deadletter.Lane
-	for _, l := range blocked {
-		lanes = append(lanes, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: s.store.Admin()})
-	}
 	ended := map[string]bool{}
-	err = q.ReplayLanes(t.Context(), lanes, func(l deadletter.Lane, r deadletter.LaneResult, err error) error {
+	err := q.ReplayLanes(t.Context(), s.lanes(b.keys), func(l deadletter.Lane, r deadletter.LaneResult, err error) error {
 		fails := l.Name == "key-1"
 		if ended[l.Name] || r.Released == fails || errors.Is(err, deadletter.ErrLaneFailed) != fails ||
 			!fails && (err != nil || r.Replayed != b.each) {
@@ -319,18 +324,9 @@ func TestReplayLanesEnds(t *testing.T) {
 	s.consume(func(c *consumer.Consumer) { c.HoldLanes = true })
 	s.publish("a 1", "b 1", "c 1")
 	s.eventually("three dead letters", func() bool { return queueDepth(t, s.queue+".dlq") == 3 })
-	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Dial: dialer(t),
-		Records: s.store.Admin(), Returns: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
-	need(t, err)
-	blocked, _, err := ops.Lanes(t.Context(), s.store.Admin(), "/", broker.Partitions(s.queue, s.n), 0, 3)
-	need(t, err)
-	var lanes []deadletter.Lane
-	for _, l := range blocked {
-		lanes = append(lanes, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: s.store.Admin()})
-	}
 	enough := errors.New("enough")
 	var told []error
-	err = q.ReplayLanes(t.Context(), lanes, func(_ deadletter.Lane, r deadletter.LaneResult, err error) error {
+	err := s.deadLetters().ReplayLanes(t.Context(), s.lanes(3), func(_ deadletter.Lane, r deadletter.LaneResult, err error) error {
 		if told = append(told, err); r.Replayed != 1 {
 			t.Errorf("a lane that was changed: %+v", r)
 		}
@@ -390,9 +386,7 @@ func TestPartitionsBreaker(t *testing.T) {
 	}
 	s.publish(all...)
 	awaitBreaker(t, s.store, s.queue, func(b counter.Breaker) bool { return !b.Open.IsZero() })
-	s.mu.Lock()
-	s.fails, s.handled = func(string, string) error { return nil }, nil
-	s.mu.Unlock()
+	s.now(succeed)
 	dead := func() int { return queueDepth(t, s.queue+".dlq") }
 	s.eventually("every message handled or dead-lettered", func() bool { return len(s.seen())+dead() >= len(all) })
 	if n := dead(); n >= breaker {
@@ -464,16 +458,9 @@ func TestPartitionsOfOneKey(t *testing.T) {
 	if len(before) != 100 {
 		t.Fatalf("%d keys, want 100", len(before))
 	}
-	conn := dialBroker(t)
-	err := broker.OnChannel(t.Context(), conn, func(ch *amqp.Channel) error {
-		for _, i := range []int{2, 0} {
-			if _, err := ch.QueueDelete(broker.Partition(s.queue, i), false, false, false); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	need(t, err)
+	b := newTopo(t)
+	b.remove(broker.Partition(s.queue, 2))
+	b.remove(broker.Partition(s.queue, 0))
 	declarePartitions(t, topology.Spec{Queue: s.queue, Partitions: s.n})
 	for key, at := range place() {
 		if at != before[key] {
@@ -485,7 +472,7 @@ func TestPartitionsOfOneKey(t *testing.T) {
 	need(t, err)
 	defer p.Close()
 	m, _ := publisher.Partitions{Queue: s.queue, N: 3}.Message("key-1", amqp.Publishing{})
-	if _, err = p.Publish(t.Context(), m.Exchange, m.Key, m.Publishing); broker.VersionOf(conn).HasModulusHash() {
+	if _, err = p.Publish(t.Context(), m.Exchange, m.Key, m.Publishing); broker.VersionOf(b.conn).HasModulusHash() {
 		if err != nil {
 			t.Errorf("the broker chooses the partition, so another number is no error: %v", err)
 		}
@@ -498,7 +485,8 @@ func TestPartitionsOfOneKey(t *testing.T) {
 func TestPartitionsDoctor(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, 4)
-	conn := dialBroker(t)
+	b := newTopo(t)
+	conn := b.conn
 	needed := topology.Need{Queue: s.queue, Partitions: s.n, Ordered: true, Management: managementURL(t)}
 	codes := func(needed topology.Need) (codes []string) {
 		t.Helper()
@@ -543,11 +531,7 @@ func TestPartitionsDoctor(t *testing.T) {
 	want("without partitions", codes(other), "not-partitioned")
 
 	chooser := broker.HashExchange(s.queue, s.n)
-	onBroker := func(f func(*amqp.Channel) error) {
-		t.Helper()
-		need(t, broker.OnChannel(t.Context(), conn, f))
-	}
-	onBroker(func(ch *amqp.Channel) error {
+	b.must(func(ch *amqp.Channel) error {
 		return ch.QueueBind(broker.Partition(s.queue, 1), "again", chooser, false, amqp.Table{"x-match": "all", "n": "2"})
 	})
 	want("bound twice", codes(needed), "partition-bindings")
@@ -572,19 +556,12 @@ func TestPartitionsDoctor(t *testing.T) {
 	for _, ch := range consuming {
 		_ = ch.Close()
 	}
-	onBroker(func(ch *amqp.Channel) error {
+	b.must(func(ch *amqp.Channel) error {
 		return ch.QueueUnbind(broker.Partition(s.queue, 1), "again", chooser, amqp.Table{"x-match": "all", "n": "2"})
 	})
-	onBroker(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete(broker.Partition(s.queue, 2), false, false, false)
-		return err
-	})
+	b.remove(broker.Partition(s.queue, 2))
 	want("one deleted", codes(needed), "partition-missing")
-	onBroker(func(ch *amqp.Channel) error {
-		quorum := amqp.Table{"x-queue-type": "quorum"}
-		_, err := ch.QueueDeclare(broker.Partition(s.queue, 2), true, false, false, false, quorum)
-		return err
-	})
+	b.queue(broker.Partition(s.queue, 2), amqp.Table{"x-queue-type": "quorum"})
 	if got := codes(needed); !slices.Contains(got, "not-single-active") ||
 		!slices.Contains(got, "no-dead-letter-exchange") {
 		t.Errorf("one declared by hand: found %q", got)
@@ -599,10 +576,7 @@ func TestPartitionsDoctor(t *testing.T) {
 			!strings.Contains(err.Error(), "another number of partitions") {
 			t.Errorf("declaring another number while %d of %d partitions exist: %v", s.n-i, s.n, err)
 		}
-		onBroker(func(ch *amqp.Channel) error {
-			_, err := ch.QueueDelete(broker.Partition(s.queue, i), false, false, false)
-			return err
-		})
+		b.remove(broker.Partition(s.queue, i))
 	}
 	declarePartitions(t, another)
 	needed.Partitions = 3

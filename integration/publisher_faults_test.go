@@ -22,7 +22,6 @@ import (
 
 // pubStormPlan says who publishes how many messages, and which faults strike meanwhile.
 type pubStormPlan struct {
-	ch               *amqp.Channel
 	queue            string
 	goroutines, each int
 	fault            func()
@@ -72,7 +71,7 @@ func pubStorm(t *testing.T, p *publisher.Publisher, s pubStormPlan) {
 		s.fault()
 	}
 	calls.Wait()
-	got := pubIDs(t, s.ch, s.queue)
+	got := pubIDs(t, s.queue)
 	if len(tries) != total || len(got) != total {
 		t.Errorf("%d ids confirmed, %d in the queue, want %d of each", len(tries), len(got), total)
 	}
@@ -85,10 +84,10 @@ func pubStorm(t *testing.T, p *publisher.Publisher, s pubStormPlan) {
 
 func TestPublishThroughCutConnections(t *testing.T) {
 	between, through := proxied(t, brokerURL(t))
-	ch, queue := pubQueue(t, nil)
+	_, queue := pubQueue(t, nil)
 	before := goleak.IgnoreCurrent()
 	p := pubNew(t, through, nil)
-	pubStorm(t, p, pubStormPlan{ch: ch, queue: queue, goroutines: 32, each: 200, fault: between.Cut, faults: 10})
+	pubStorm(t, p, pubStormPlan{queue: queue, goroutines: 32, each: 200, fault: between.Cut, faults: 10})
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
@@ -107,15 +106,15 @@ func TestPublishWhileAnOperatorClosesTheConnection(t *testing.T) {
 	}, nil)
 	need(t, err)
 	t.Cleanup(func() { _ = p.Close() })
-	ch, queue := pubQueue(t, nil)
-	pubStorm(t, p, pubStormPlan{ch: ch, queue: queue, goroutines: 8, each: 100, faults: 1, fault: func() {
+	_, queue := pubQueue(t, nil)
+	pubStorm(t, p, pubStormPlan{queue: queue, goroutines: 8, each: 100, faults: 1, fault: func() {
 		proctest.Eventually(t, pubPatience, "the connection closed", func() bool { return cut(t, name) })
 	}})
 }
 
 func TestPublishWithoutBroker(t *testing.T) {
 	t.Parallel()
-	ch, queue := pubQueue(t, nil)
+	_, queue := pubQueue(t, nil)
 	between, through := proxied(t, brokerURL(t))
 	between.Refuse(true)
 	p := pubNew(t, through, nil)
@@ -134,7 +133,7 @@ func TestPublishWithoutBroker(t *testing.T) {
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
-	if got := pubIDs(t, ch, queue); got["waited"] != 1 || got["given up"] != 0 {
+	if got := pubIDs(t, queue); got["waited"] != 1 || got["given up"] != 0 {
 		t.Errorf("the queue has %v", got)
 	}
 }
@@ -157,7 +156,7 @@ func TestPublishOnADeadConnection(t *testing.T) {
 		"no heartbeat and write hangs": {large, "?heartbeat=1", time.Minute, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ch, queue := pubQueue(t, nil)
+			_, queue := pubQueue(t, nil)
 			between, through := proxied(t, brokerURL(t))
 			p := pubNew(t, through+tt.query, &publisher.Options{ConfirmTimeout: tt.timeout})
 			body := bytes.Repeat([]byte("x"), tt.size) // before the freeze, because making it may take two heartbeats
@@ -184,7 +183,7 @@ func TestPublishOnADeadConnection(t *testing.T) {
 			if err := publish(pubPatience, "after", body[:small]); err != nil {
 				t.Error(err)
 			}
-			got := pubIDs(t, ch, queue)
+			got := pubIDs(t, queue)
 			if got["before"] != 1 || got["after"] != 1 || tt.behindErr == nil && got["behind"] != 1 {
 				t.Errorf("the queue has %v", got)
 			}
@@ -206,7 +205,7 @@ func connectionFrame(method byte, args []byte) []byte {
 
 func TestPublishWhileBlocked(t *testing.T) {
 	t.Parallel()
-	ch, queue := pubQueue(t, nil)
+	_, queue := pubQueue(t, nil)
 	between, through := proxied(t, brokerURL(t))
 	p := pubNew(t, through, &publisher.Options{ConfirmTimeout: time.Second})
 	if _, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: "before"}); err != nil {
@@ -232,7 +231,7 @@ func TestPublishWhileBlocked(t *testing.T) {
 		}
 		held = true
 	}
-	pubIDs(t, ch, queue)
+	pubIDs(t, queue)
 
 	waited := make(chan error, 1)
 	go func() {
@@ -248,13 +247,13 @@ func TestPublishWhileBlocked(t *testing.T) {
 	if err := <-waited; err != nil {
 		t.Error(err)
 	}
-	if got := pubIDs(t, ch, queue); len(got) != 1 || got["waited"] != 1 {
+	if got := pubIDs(t, queue); len(got) != 1 || got["waited"] != 1 {
 		t.Errorf("the queue has %v, want what waited and not what was called off", got)
 	}
 }
 
 func TestPublisherClose(t *testing.T) {
-	ch, queue := pubQueue(t, nil)
+	_, queue := pubQueue(t, nil)
 	before := goleak.IgnoreCurrent()
 	p := pubNew(t, brokerURL(t), nil)
 	var calls sync.WaitGroup
@@ -278,7 +277,7 @@ func TestPublisherClose(t *testing.T) {
 		}
 	}
 	calls.Wait()
-	if got := pubIDs(t, ch, queue); len(got) != int(confirmed.Load()) {
+	if got := pubIDs(t, queue); len(got) != int(confirmed.Load()) {
 		t.Errorf("%d confirmed, %d in the queue", confirmed.Load(), len(got))
 	}
 	_, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{})

@@ -54,33 +54,14 @@ func pubQueue(t testing.TB, args amqp.Table) (ch *amqp.Channel, queue string) {
 	return ch, queue
 }
 
-// pubTake takes one message, and waits for it.
-func pubTake(t testing.TB, ch *amqp.Channel, queue string) amqp.Delivery {
-	t.Helper()
-	for deadline := time.Now().Add(pubPatience); ; {
-		d, ok, err := ch.Get(queue, true)
-		need(t, err)
-		if ok {
-			return d
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("queue %q stayed empty", queue)
-		}
-	}
-}
-
 // pubIDs empties the queue and says how often it held each id.
-func pubIDs(t testing.TB, ch *amqp.Channel, queue string) map[string]int {
+func pubIDs(t testing.TB, queue string) map[string]int {
 	t.Helper()
-	ids := make(map[string]int)
-	for {
-		d, ok, err := ch.Get(queue, true)
-		need(t, err)
-		if !ok {
-			return ids
-		}
-		ids[d.MessageId]++
+	held := map[string]int{}
+	for _, id := range ids(getAll(t, queue)) {
+		held[id]++
 	}
+	return held
 }
 
 func pubError(t testing.TB, err, want error) *publisher.Error {
@@ -107,7 +88,7 @@ func TestPublishStampsAndPersists(t *testing.T) {
 			if u, err := uuid.Parse(id); err != nil || u.Version() != 7 {
 				t.Errorf("id %q is no UUIDv7", id)
 			}
-			if d := pubTake(t, ch, queue); d.MessageId != id || d.DeliveryMode != amqp.Persistent || string(d.Body) != "first" {
+			if d := getOne(t, ch, queue); d.MessageId != id || d.DeliveryMode != amqp.Persistent || string(d.Body) != "first" {
 				t.Errorf("id %q, mode %d, body %q; want %q, persistent, first", d.MessageId, d.DeliveryMode, d.Body, id)
 			}
 		})
@@ -126,7 +107,7 @@ func TestPublishKeepsWhatItIsGiven(t *testing.T) {
 	if err != nil || id != given.MessageId {
 		t.Fatalf("got %q, %v", id, err)
 	}
-	d := pubTake(t, ch, queue)
+	d := getOne(t, ch, queue)
 	got := amqp.Publishing{
 		MessageId: d.MessageId, DeliveryMode: d.DeliveryMode, Priority: d.Priority, Timestamp: d.Timestamp,
 		ContentType: d.ContentType, CorrelationId: d.CorrelationId, Headers: d.Headers, Body: d.Body,
@@ -175,14 +156,14 @@ func TestPublishTellsMessagesOfOneIDApart(t *testing.T) {
 		})
 	}
 	calls.Wait()
-	if got := pubIDs(t, ch, queue); got["same"] != 100 {
+	if got := pubIDs(t, queue); got["same"] != 100 {
 		t.Errorf("the queue has %v, want 100 of one id", got)
 	}
 }
 
 func TestPublishNacked(t *testing.T) {
 	t.Parallel()
-	ch, queue := pubQueue(t, amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
+	_, queue := pubQueue(t, amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
 	p := pubNew(t, brokerURL(t), nil)
 	ctx := pubContext(t)
 	if _, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "fits"}); err != nil {
@@ -192,7 +173,7 @@ func TestPublishNacked(t *testing.T) {
 	if e := pubError(t, err, publisher.ErrNacked); e.Undecided {
 		t.Errorf("a nacked message is not undecided: %v", err)
 	}
-	if diff := cmp.Diff(map[string]int{"fits": 1}, pubIDs(t, ch, queue)); diff != "" {
+	if diff := cmp.Diff(map[string]int{"fits": 1}, pubIDs(t, queue)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -216,7 +197,7 @@ func TestPublishUnknownExchange(t *testing.T) {
 // that they are undecided, or not published, and be right.
 func TestPublishBesideAnUnknownExchange(t *testing.T) {
 	t.Parallel()
-	ch, queue := pubQueue(t, nil)
+	_, queue := pubQueue(t, nil)
 	p := pubNew(t, brokerURL(t), nil)
 	ctx := pubContext(t)
 	var (
@@ -246,7 +227,7 @@ func TestPublishBesideAnUnknownExchange(t *testing.T) {
 		pubError(t, err, publisher.ErrRefused)
 	}
 	calls.Wait()
-	got := pubIDs(t, ch, queue)
+	got := pubIDs(t, queue)
 	for _, id := range confirmed {
 		if got[id] != 1 {
 			t.Errorf("confirmed message %q is in the queue %d times", id, got[id])
@@ -313,7 +294,7 @@ func TestPublishLargeHeaderComesBack(t *testing.T) {
 			}
 			need(t, d.Nack(false, i < 3))
 		}
-		if d := pubTake(t, ch, queue+".dlq"); len(d.Headers["h"].(string)) != pubRoom || d.Headers["x-death"] == nil {
+		if d := getOne(t, ch, queue+".dlq"); len(d.Headers["h"].(string)) != pubRoom || d.Headers["x-death"] == nil {
 			t.Errorf("dead-lettered with %d headers", len(d.Headers))
 		}
 	})
@@ -327,7 +308,7 @@ func TestPublishLargeBody(t *testing.T) {
 	body := slices.Repeat([]byte("strikes!"), 17<<20/8)
 	id, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{Body: body})
 	if err == nil {
-		if d := pubTake(t, ch, queue); d.MessageId != id || len(d.Body) != len(body) {
+		if d := getOne(t, ch, queue); d.MessageId != id || len(d.Body) != len(body) {
 			t.Errorf("got %d bytes of %q, want %d of %q", len(d.Body), d.MessageId, len(body), id)
 		}
 		return
@@ -350,7 +331,7 @@ func TestPublishAll(t *testing.T) {
 	}
 	need(t, p.PublishAll(pubContext(t), msgs))
 	for i := range msgs {
-		if d := pubTake(t, ch, queue); string(d.Body) != fmt.Sprint(i) || d.MessageId != msgs[i].MessageId {
+		if d := getOne(t, ch, queue); string(d.Body) != fmt.Sprint(i) || d.MessageId != msgs[i].MessageId {
 			t.Fatalf("place %d: message %q with id %q, want id %q", i, d.Body, d.MessageId, msgs[i].MessageId)
 		}
 	}
@@ -358,7 +339,7 @@ func TestPublishAll(t *testing.T) {
 
 func TestPublishAllSaysWhichFailed(t *testing.T) {
 	t.Parallel()
-	ch, queue := pubQueue(t, nil)
+	_, queue := pubQueue(t, nil)
 	p := pubNew(t, brokerURL(t), nil)
 	msgs := []publisher.Message{
 		{Key: queue}, {Key: "pub-nowhere"}, {Key: queue, Publishing: amqp.Publishing{DeliveryMode: 9}}, {Key: queue},
@@ -373,7 +354,7 @@ func TestPublishAllSaysWhichFailed(t *testing.T) {
 		}
 	}
 	want := map[string]int{msgs[0].MessageId: 1, msgs[3].MessageId: 1}
-	if diff := cmp.Diff(want, pubIDs(t, ch, queue)); diff != "" {
+	if diff := cmp.Diff(want, pubIDs(t, queue)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -74,10 +74,7 @@ func TestRepartition(t *testing.T) {
 	if n := s.depth(); n != len(texts) {
 		t.Errorf("%d of %d messages are in the %d partitions", n, len(texts), s.n)
 	}
-	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Partitions: s.n,
-		Dial: dialer(t), Records: s.store.Admin()}, deadletter.Management{URL: managementURL(t)})
-	need(t, err)
-	if r, err := q.Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != 1 || s.depth() != len(texts)+1 {
+	if r, err := s.deadLetters().Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != 1 || s.depth() != len(texts)+1 {
 		t.Errorf("the replay of a dead letter of four partitions: %+v, %v, %d messages", r, err, s.depth())
 	}
 }
@@ -86,18 +83,13 @@ func TestRepartition(t *testing.T) {
 func TestRepartitionWithoutAPartition(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, 5)
-	conn := dialBroker(t)
-	if err := broker.OnChannel(t.Context(), conn, func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete(broker.Partition(s.queue, 4), false, false, false)
-		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	b := newTopo(t)
+	b.remove(broker.Partition(s.queue, 4))
 	deleteLater(t, broker.HashExchange(s.queue, 2))
-	if err := topology.Repartition(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: 2}); err != nil {
+	if err := topology.Repartition(t.Context(), b.conn, topology.Spec{Queue: s.queue, Partitions: 2}); err != nil {
 		t.Error(err)
 	}
-	if found, q, err := broker.FindQueue(t.Context(), conn, broker.Partition(s.queue, 2)); found != broker.No {
+	if found, q, err := broker.FindQueue(t.Context(), b.conn, broker.Partition(s.queue, 2)); found != broker.No {
 		t.Errorf("partition %q is left: %v", q.Name, err)
 	}
 }
@@ -167,10 +159,7 @@ func TestDeclareBesideAMissingPartition(t *testing.T) {
 	b := newTopo(t)
 	for _, i := range []int{3, 0} {
 		missing := broker.Partition(s.queue, i)
-		b.must(func(ch *amqp.Channel) error {
-			_, err := ch.QueueDelete(missing, false, false, false)
-			return err
-		})
+		b.remove(missing)
 		for _, spec := range []topology.Spec{{Queue: s.queue}, {Queue: missing}, {Queue: missing, Partitions: 2}} {
 			deleteLater(t, spec.Queue+".dlq", spec.Queue+".dlx")
 			err := topology.Declare(t.Context(), b.conn, spec)
@@ -264,12 +253,7 @@ func TestRepartitionTogether(t *testing.T) {
 			t.Errorf("%d messages of %d are in the %d partitions", n, len(texts), s.n)
 		}
 		for _, name := range broker.Partitions(s.queue, s.n) {
-			if err := broker.OnChannel(t.Context(), shared, func(ch *amqp.Channel) error {
-				_, err := ch.QueuePurge(name, false)
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
+			purged(t, name)
 		}
 	}
 }
@@ -331,14 +315,9 @@ func TestStrayLock(t *testing.T) {
 	}
 	named("declaring", queue+".strikes-lock",
 		topology.Declare(t.Context(), dialBroker(t), topology.Spec{Queue: queue, Partitions: 2}))
-	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: queue + ".dlq", Dial: dialer(t)},
-		deadletter.Management{URL: managementURL(t)})
-	need(t, err)
-	var refused error
-	for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
-		refused = err
+	for _, err := range openDead(t, deadletter.Queue{Name: queue + ".dlq"}).Browse(t.Context(), deadletter.Filter{}) {
+		named("browsing", queue+".dlq.strikes-lock", err)
 	}
-	named("browsing", queue+".dlq.strikes-lock", refused)
 }
 
 // sound checks the topology of the queue.

@@ -51,7 +51,7 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 				need(t, err)
 			},
 			func(ch *amqp.Channel, queue string) error {
-				return confirmed(ch, queue+".dlq", slices.Repeat([]amqp.Publishing{{MessageId: "old"}}, 25)...)
+				return confirmed(ch, "", queue+".dlq", slices.Repeat([]amqp.Publishing{{MessageId: "old"}}, 25)...)
 			},
 			func(t *testing.T, queue string) { getAll(t, queue+".dlq") },
 		},
@@ -107,7 +107,7 @@ func TestReplayingDeadLetterQueue(t *testing.T) {
 	eval("suspend")
 	ch, err := conn.Channel()
 	need(t, err)
-	need(t, confirmed(ch, "orders", amqp.Publishing{MessageId: "1"}))
+	need(t, confirmed(ch, "", "orders", amqp.Publishing{MessageId: "1"}))
 	held, dead := make(chan error, 1), make(chan struct{})
 	runConsumer(t, consumer.Consumer{
 		Queue: "orders", Counter: counters(t),

@@ -27,10 +27,9 @@ func (b topo) rejectsLand(queue, exchange, key string) {
 		if err := d.Nack(false, false); err != nil {
 			return err
 		}
-		dead, ok := b.get(ch, queue+".dlq")
-		if !ok || string(dead.Body) != "poison" || dead.RoutingKey != key || dead.DeliveryMode != amqp.Persistent {
-			return fmt.Errorf("in the dead-letter queue: %v, %q, key %q, mode %d", ok, dead.Body, dead.RoutingKey,
-				dead.DeliveryMode)
+		dead := getOne(b.t, ch, queue+".dlq")
+		if string(dead.Body) != "poison" || dead.RoutingKey != key || dead.DeliveryMode != amqp.Persistent {
+			return fmt.Errorf("in the dead-letter queue: %q, key %q, mode %d", dead.Body, dead.RoutingKey, dead.DeliveryMode)
 		}
 		deaths, _ := dead.Headers["x-death"].([]any)
 		if len(deaths) != 1 || deaths[0].(amqp.Table)["reason"] != "rejected" || deaths[0].(amqp.Table)["queue"] != queue {

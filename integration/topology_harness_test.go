@@ -1,21 +1,18 @@
 package integration
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -41,15 +38,7 @@ func topoDial(t *testing.T, url string) topo {
 	return topo{t, conn}
 }
 
-func (b topo) before(major, minor int) bool {
-	b.t.Helper()
-	release, _ := b.conn.Properties["version"].(string)
-	var x, y int
-	if _, err := fmt.Sscanf(release, "%d.%d", &x, &y); err != nil {
-		b.t.Fatalf("the broker's version %q: %v", release, err)
-	}
-	return x < major || x == major && y < minor
-}
+func (b topo) before(major, minor int) bool { return broker.VersionOf(b.conn).Before(major, minor) }
 
 // try runs f on a channel of its own.
 func (b topo) try(f func(*amqp.Channel) error) error {
@@ -103,35 +92,23 @@ func (b topo) declare(s topology.Spec) {
 // publish sends a message of each body, persistent and confirmed.
 func (b topo) publish(exchange, key string, bodies ...string) {
 	b.t.Helper()
-	b.must(func(ch *amqp.Channel) error {
-		if err := ch.Confirm(false); err != nil {
-			return err
-		}
-		for _, body := range bodies {
-			msg := amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(body)}
-			confirm, err := ch.PublishWithDeferredConfirmWithContext(b.t.Context(), exchange, key, true, false, msg)
-			if err != nil {
-				return err
-			}
-			if acked, err := confirm.WaitContext(b.t.Context()); err != nil || !acked {
-				return fmt.Errorf("publish %q: acked %v, %w", body, acked, err)
-			}
-		}
-		return nil
-	})
+	var msgs []amqp.Publishing
+	for _, body := range bodies {
+		msgs = append(msgs, amqp.Publishing{DeliveryMode: amqp.Persistent, Body: []byte(body)})
+	}
+	b.must(func(ch *amqp.Channel) error { return confirmed(ch, exchange, key, msgs...) })
 }
 
-// get waits for a message, unacked.
-func (b topo) get(ch *amqp.Channel, queue string) (amqp.Delivery, bool) {
+// reject waits for a message and rejects it.
+func (b topo) reject(queue string, requeue bool) {
 	b.t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		d, ok, err := ch.Get(queue, false)
-		need(b.t, err)
-		if ok {
-			return d, true
-		}
-	}
-	return amqp.Delivery{}, false
+	b.must(func(ch *amqp.Channel) error { return getOne(b.t, ch, queue).Nack(false, requeue) })
+}
+
+// remove deletes a queue.
+func (b topo) remove(queue string) {
+	b.t.Helper()
+	b.must(func(ch *amqp.Channel) error { return errOf(ch.QueueDelete(queue, false, false, false)) })
 }
 
 func (b topo) codes(needed topology.Need) []string {
@@ -161,38 +138,12 @@ func (b topo) want(what string, needed topology.Need, codes ...string) {
 	}
 }
 
-// errAbsent: the management API answered 404.
-var errAbsent = errors.New("not found")
-
-// topoAPI calls the management API, which must agree.
+// topoAPI calls the management API with a body in JSON.
 func topoAPI(t *testing.T, method, path string, body any) {
 	t.Helper()
-	need(t, topoAsk(t, method, path, body))
-}
-
-func topoAsk(t *testing.T, method, path string, body any) error {
-	t.Helper()
-	base, err := url.Parse(managementURL(t))
-	need(t, err)
-	user := base.User
-	base.User = nil
 	content, err := json.Marshal(body)
 	need(t, err)
-	req, err := http.NewRequest(method, base.String()+"/api/"+path, bytes.NewReader(content))
-	need(t, err)
-	password, _ := user.Password()
-	req.SetBasicAuth(user.Username(), password)
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
-	res, err := client.Do(req)
-	need(t, err)
-	defer res.Body.Close()
-	switch {
-	case res.StatusCode == http.StatusNotFound:
-		return fmt.Errorf("%s %s: %w", method, path, errAbsent)
-	case res.StatusCode >= 300:
-		return fmt.Errorf("%s %s: %s", method, path, res.Status)
-	}
-	return nil
+	manage(t, method, "/api/"+path, string(content))
 }
 
 // policy sets a policy for one queue and waits for nothing: it shows late.

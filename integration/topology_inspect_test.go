@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -122,16 +121,7 @@ func (b topo) reader() topo { return b.as("^$", "^$", ".*") }
 // as connects as a user with these permissions.
 func (b topo) as(configure, write, read string) topo {
 	b.t.Helper()
-	user, password := "limited-"+uuid.NewString(), uuid.NewString()
-	topoAPI(b.t, "PUT", "users/"+user, map[string]any{"password": password, "tags": ""})
-	b.t.Cleanup(func() { topoAPI(b.t, "DELETE", "users/"+user, nil) })
-	topoAPI(b.t, "PUT", "permissions/"+url.PathEscape(b.conn.Config.Vhost)+"/"+user,
-		map[string]any{"configure": configure, "write": write, "read": read})
-
-	at, err := url.Parse(brokerURL(b.t))
-	need(b.t, err)
-	at.User = url.UserPassword(user, password)
-	return topoDial(b.t, at.String())
+	return topoDial(b.t, userWho(b.t, configure, write, read).String())
 }
 
 // A user who may only read gets an error that names the missing permission.

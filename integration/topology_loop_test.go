@@ -185,18 +185,9 @@ func (b topo) rejectOnce(q string, c circle) (after time.Duration) {
 		exchange, key = q+c.via, c.key
 	}
 	b.publish(exchange, key, "poison")
-	reject := func(from string) {
-		b.must(func(ch *amqp.Channel) error {
-			d, found := b.get(ch, from)
-			if !found {
-				return fmt.Errorf("nothing came to %q", from)
-			}
-			return d.Nack(false, false)
-		})
-	}
-	reject(q)
+	b.reject(q, false)
 	if c.through != "" {
-		reject(q + c.through)
+		b.reject(q+c.through, false)
 	}
 	begun, patience := time.Now(), c.returns
 	if patience == 0 {

@@ -2,7 +2,6 @@ package integration
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -39,21 +38,10 @@ func TestTopologyDeliveryLimit(t *testing.T) {
 	q := b.name()
 	b.declare(topology.Spec{Queue: q, DeliveryLimit: 4})
 	b.publish("", q, "poison")
-	for i := range 5 {
-		b.must(func(ch *amqp.Channel) error {
-			d, ok := b.get(ch, q)
-			if !ok {
-				return fmt.Errorf("gone after %d deliveries", i)
-			}
-			return d.Reject(true)
-		})
+	for range 5 {
+		b.reject(q, true)
 	}
-	b.must(func(ch *amqp.Channel) error {
-		if _, ok := b.get(ch, q+".dlq"); !ok {
-			return errors.New("not dead-lettered after the fifth return")
-		}
-		return nil
-	})
+	b.reject(q+".dlq", true)
 	b.want("no room", topology.Need{Queue: q, MaxRetries: 1}, "error delivery-limit-low", "warning bindings-unknown")
 	b.want("little room", topology.Need{Queue: q, MaxRetries: -1}, "warning delivery-limit-tight",
 		"warning bindings-unknown")

@@ -33,7 +33,7 @@ var unconverted = map[string]func(*amqp1.Message){
 // withUnconverted is withUndecodable with such a message. It skips brokers whose core does not speak AMQP 1.0.
 func withUnconverted(t *testing.T, kind topology.Type, spoil func(*amqp1.Message)) (queue string) {
 	t.Helper()
-	if major, _ := brokerVersion(t); major < 4 {
+	if brokerVersion(t).Before(4, 0) {
 		t.Skip("RabbitMQ before 4.0 converts to AMQP 0.9.1 when it takes a message")
 	}
 	queue = withMessages(t, kind, 6, "m1", "m2")
@@ -142,7 +142,7 @@ func takeOut(t *testing.T, queue string) {
 // TestUnconvertedDeadLetter holds that reading a dead-letter queue with such a message names it and the way out.
 func TestUnconvertedDeadLetter(t *testing.T) {
 	t.Parallel()
-	if major, _ := brokerVersion(t); major < 4 {
+	if brokerVersion(t).Before(4, 0) {
 		t.Skip("RabbitMQ before 4.0 converts to AMQP 0.9.1 when it takes a message")
 	}
 	queue := declared(t, topology.Quorum)

@@ -61,12 +61,7 @@ func counters(t *testing.T) *counter.Counter {
 // publish sends messages with ids prefix0, prefix1, ... whose bodies are their ids.
 func publish(t *testing.T, queue, prefix string, n int) {
 	t.Helper()
-	msgs := make([]publisher.Message, n)
-	for i := range msgs {
-		id := fmt.Sprint(prefix, i)
-		msgs[i] = publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: id, Body: []byte(id)}}
-	}
-	publishAll(t, msgs...)
+	publishIDs(t, dialer(t), queue, numbered(prefix, n))
 }
 
 // publishBodies sends messages whose ids are the numbers from one to before another.
@@ -82,7 +77,12 @@ func publishBodies(t *testing.T, queue string, from, to int, body func(i int) st
 
 func publishAll(t *testing.T, msgs ...publisher.Message) {
 	t.Helper()
-	p, err := publisher.New(dialer(t), nil)
+	publishVia(t, dialer(t), msgs)
+}
+
+func publishVia(t *testing.T, dial func(context.Context) (*amqp.Connection, error), msgs []publisher.Message) {
+	t.Helper()
+	p, err := publisher.New(dial, nil)
 	need(t, err)
 	need(t, errors.Join(p.PublishAll(t.Context(), msgs), p.Close()))
 }
@@ -91,15 +91,15 @@ func publishAll(t *testing.T, msgs ...publisher.Message) {
 // confirm: a quorum queue may lose an unconfirmed message whose connection closes at once.
 func publishBare(t testing.TB, queue string, msgs ...amqp.Publishing) {
 	t.Helper()
-	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error { return confirmed(ch, queue, msgs...) }))
+	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error { return confirmed(ch, "", queue, msgs...) }))
 }
 
-func confirmed(ch *amqp.Channel, queue string, msgs ...amqp.Publishing) error {
+func confirmed(ch *amqp.Channel, exchange, key string, msgs ...amqp.Publishing) error {
 	if err := ch.Confirm(false); err != nil {
 		return err
 	}
 	for _, m := range msgs {
-		confirm, err := ch.PublishWithDeferredConfirm("", queue, true, false, m)
+		confirm, err := ch.PublishWithDeferredConfirm(exchange, key, true, false, m)
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func confirmed(ch *amqp.Channel, queue string, msgs ...amqp.Publishing) error {
 		case <-time.After(time.Minute):
 		}
 		if !confirm.Acked() {
-			return fmt.Errorf("publishing to queue %s: not confirmed", queue)
+			return fmt.Errorf("publishing to exchange %q, key %q: not confirmed", exchange, key)
 		}
 	}
 	return nil
@@ -294,7 +294,7 @@ func TestReplayedThenMovedBack(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		t.Log(fences)
-		if major, _ := brokerVersion(t); major < 4 {
+		if brokerVersion(t).Before(4, 0) {
 			fences = fences[:12]
 		}
 		if !slices.IsSorted(fences) {
