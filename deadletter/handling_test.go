@@ -1,7 +1,6 @@
 package deadletter
 
 import (
-	"errors"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -64,21 +63,5 @@ func TestHandling(t *testing.T) {
 				t.Errorf("it says %q", h.Why)
 			}
 		})
-	}
-}
-
-func TestRefusedSettingsAreFieldErrors(t *testing.T) {
-	for field, err := range map[string]error{
-		"Target": Replay{Target: &Target{Key: "q.dlq"}}.Check("q.dlq"),
-		"Window": Replay{Window: -1}.Check("q.dlq"),
-		"Max":    Replay{Max: -1}.Check("q.dlq"),
-		"Rate":   Replay{Rate: -1}.Check("q.dlq"),
-		"Name":   (&Queue{}).validate(),
-		"Dial":   (&Queue{Name: "q.dlq"}).validate(),
-	} {
-		var fe *FieldError
-		if !errors.As(err, &fe) || fe.Field != field {
-			t.Errorf("%s: %v", field, err)
-		}
 	}
 }

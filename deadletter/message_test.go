@@ -170,22 +170,36 @@ func TestDestination(t *testing.T) {
 	}
 }
 
-func TestCheckReplay(t *testing.T) {
+// TestRefusedSettings: a refused setting is named; empty: none is refused.
+func TestRefusedSettings(t *testing.T) {
 	for _, tc := range []struct {
-		r       Replay
-		refused bool
+		r     Replay
+		field string
 	}{
-		{Replay{}, false},
-		{Replay{Target: &Target{Key: "orders"}}, false},
-		{Replay{Target: &Target{Exchange: "x", Key: "orders.dlq"}}, false},
-		{Replay{Target: &Target{Key: "orders.dlq"}}, true},
-		{Replay{Window: -1}, true}, {Replay{Max: -1}, true}, {Replay{Rate: -1}, true},
+		{Replay{}, ""},
+		{Replay{Target: &Target{Key: "orders"}}, ""},
+		{Replay{Target: &Target{Exchange: "x", Key: "orders.dlq"}}, ""},
+		{Replay{Target: &Target{Key: "orders.dlq"}}, "Target"},
+		{Replay{Window: -1}, "Window"}, {Replay{Max: -1}, "Max"}, {Replay{Rate: -1}, "Rate"},
 	} {
 		err := tc.r.Check("orders.dlq")
-		if err != nil != tc.refused || errors.Is(err, ErrTarget) != (tc.refused && tc.r.Target != nil) {
+		if refusedField(err) != tc.field || errors.Is(err, ErrTarget) != (tc.field == "Target") {
 			t.Errorf("%+v: %v", tc.r, err)
 		}
 	}
+	for field, q := range map[string]Queue{"Name": {}, "Dial": {Name: "orders.dlq"}} {
+		if err := q.validate(); refusedField(err) != field {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+}
+
+func refusedField(err error) string {
+	var refused *FieldError
+	if errors.As(err, &refused) {
+		return refused.Field
+	}
+	return ""
 }
 
 func TestFilter(t *testing.T) {

@@ -9,7 +9,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -20,30 +19,6 @@ func wantNoted(t *testing.T, a *counter.Admin, queue string, want bool) {
 	t.Helper()
 	if at, err := a.Replaying(t.Context(), "/", queue); err != nil || at.IsZero() == want {
 		t.Errorf("a replay that may have been cut off is noted at %v, %v; want %v", at, err, want)
-	}
-}
-
-// TestAReplayThatStoppedByItself: one that ends because its messages fail again leaves no message in doubt. So the next
-// one names no possible duplicates.
-func TestAReplayThatStoppedByItself(t *testing.T) {
-	t.Parallel()
-	queue, c := declared(t, "quorum"), counters(t)
-	publish(t, queue, "m", 20)
-	start(t, consumer.Consumer{
-		Queue: queue, Counter: c, MaxRetries: -1, Concurrency: 4,
-		Handler: func(context.Context, amqp.Delivery) error { return errors.New("down") },
-	})
-	proctest.Eventually(t, time.Minute, "dead letters", func() bool { return queueDepth(t, queue+".dlq") == 20 })
-	q := deadLetterQueue(t, queue)
-	q.Records, q.Returns = c.Admin(), c.Admin()
-	r, err := q.Replay(t.Context(), deadletter.Replay{StopAfter: 3, Rate: 10})
-	if !errors.Is(err, deadletter.ErrFailingAgain) || len(r.Undecided) > 0 {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	wantNoted(t, c.Admin(), q.Name, false)
-	r, err = q.Replay(t.Context(), deadletter.Replay{StopAfter: -1})
-	if err != nil || r.PossibleDuplicateCount > 0 {
-		t.Errorf("%d possible duplicates: %q, %v", r.PossibleDuplicateCount, r.PossibleDuplicates, err)
 	}
 }
 

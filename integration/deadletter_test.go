@@ -444,7 +444,8 @@ func TestOperatorsAtOnce(t *testing.T) {
 	})
 }
 
-// TestReplayStopsWhenItFailsAgain has a consumer at work that fails everything again.
+// TestReplayStopsWhenItFailsAgain has a consumer at work that fails everything again. A replay that ends because of it
+// leaves no message in doubt, so the next one names no possible duplicates.
 func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
@@ -460,7 +461,7 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 		proctest.Eventually(t, time.Minute, "dead letters", func() bool { return queueDepth(t, queue+".dlq") == n })
 
 		q := deadLetterQueue(t, queue)
-		q.Records = c.Admin()
+		q.Records, q.Returns = c.Admin(), c.Admin()
 		letters := browsed(t, q, deadletter.Filter{Reason: "NO SUCH", Kind: deadletter.KindFailed})
 		if len(letters) != n || letters[0].Record == nil || letters[0].Record.Failures != 2 {
 			t.Fatalf("%d letters, the first: %+v", len(letters), letters[0])
@@ -481,6 +482,11 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 		}
 		if again != r.Done {
 			t.Errorf("%d dead letters of a second generation with its record, want %d", again, r.Done)
+		}
+		wantNoted(t, c.Admin(), q.Name, false)
+		r, err = q.Replay(t.Context(), deadletter.Replay{StopAfter: -1})
+		if err != nil || r.PossibleDuplicateCount > 0 {
+			t.Errorf("%d possible duplicates: %q, %v", r.PossibleDuplicateCount, r.PossibleDuplicates, err)
 		}
 	})
 }

@@ -259,6 +259,15 @@ func (f *group) audit() (v verdict) {
 	return v
 }
 
+// auditOnce audits once so many messages are done, or after a minute.
+func (f *group) auditOnce(done int) (v verdict) {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		if v = f.audit(); v.done >= done || time.Now().After(deadline) {
+			return v
+		}
+	}
+}
+
 // feed publishes messages of so many keys, each with its number within its key: rate of them a second, if it is not
 // zero, and none while more than ahead wait.
 func (f *group) feed(messages, keys, ahead, rate int) {
@@ -396,10 +405,7 @@ func (s soak) run(t *testing.T) {
 	<-fed
 	close(over)
 	<-replayed
-	v := f.audit()
-	for deadline := time.Now().Add(time.Minute); v.done < s.Messages && time.Now().Before(deadline); v = f.audit() {
-		time.Sleep(200 * time.Millisecond)
-	}
+	v := f.auditOnce(s.Messages)
 	t.Logf("%d messages of %d keys, %d partitions, faults %v: %d attempts in %v; too early %d, at once %d, stuck %d; "+
 		"shares even within %v", s.Messages, s.Keys, s.Partitions, faults, v.attempts, time.Since(began).Round(time.Second),
 		v.tooEarly, v.atOnce, s.Messages-v.done, f.settled.Round(10*time.Millisecond))
@@ -511,10 +517,8 @@ func TestPartitionRollingDeploy(t *testing.T) {
 	}
 	close(deployed)
 	<-fed
-	n, v := int(sent.Load()), f.audit()
-	for deadline := time.Now().Add(time.Minute); v.done < n && time.Now().Before(deadline); v = f.audit() {
-		time.Sleep(100 * time.Millisecond)
-	}
+	n := int(sent.Load())
+	v := f.auditOnce(n)
 	t.Logf("%d messages, done %d, too early %d, at once %d; the longest wait of a key %v", n, v.done, v.tooEarly,
 		v.atOnce, v.waited)
 	if v.done != n || v.tooEarly+v.atOnce > 0 || *figures && v.waited > want {
@@ -534,12 +538,9 @@ func TestPartitionFleetIsFaster(t *testing.T) {
 		}
 		f.awaitEven()
 		f.feed(until+from, 100, until+from, 0)
-		v := f.audit()
-		for deadline := time.Now().Add(time.Minute); v.done < until; v = f.audit() {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d processes: %d messages in a minute", processes, v.done)
-			}
-			time.Sleep(100 * time.Millisecond)
+		v := f.auditOnce(until)
+		if v.done < until {
+			t.Fatalf("%d processes: %d messages in a minute", processes, v.done)
 		}
 		slices.Sort(v.times)
 		return (until - from) * 1000 / float64(v.times[until-1]-v.times[from-1])

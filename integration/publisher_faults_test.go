@@ -287,54 +287,48 @@ func TestPublisherClose(t *testing.T) {
 	}
 }
 
-// TestPublisherCloseWithin: a program that gives up does not wait ConfirmTimeout for a broker that confirms nothing.
-func TestPublisherCloseWithin(t *testing.T) {
-	t.Parallel()
-	_, queue := pubQueue(t, nil)
-	between, through := proxied(t, brokerURL(t))
-	p := pubNew(t, through, &publisher.Options{ConfirmTimeout: time.Hour})
-	_, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: "before"})
-	need(t, err)
-	between.Freeze()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err = p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "m"})
-	if e := pubError(t, err, context.DeadlineExceeded); !e.Undecided {
-		t.Fatalf("want undecided, got %v", e)
-	}
-	if err := p.CloseWithin(0); err == nil || !strings.Contains(err.Error(), "unconfirmed after 0s: messages: 1") {
-		t.Errorf("CloseWithin: %v", err)
-	}
-}
-
-// TestPublisherCloseIsBounded: time blocked does not count for an unconfirmed message, and Close ends
-// although the broker neither answers nor hangs up.
+// TestPublisherCloseIsBounded: Close ends although the broker neither answers nor hangs up, and CloseWithin does not
+// wait ConfirmTimeout for it. The time blocked does not count for an unconfirmed message.
 func TestPublisherCloseIsBounded(t *testing.T) {
 	t.Parallel()
-	_, queue := pubQueue(t, nil)
-	between, through := proxied(t, brokerURL(t))
-	const timeout = time.Second
-	p := pubNew(t, through, &publisher.Options{ConfirmTimeout: timeout})
-	publish := func(patience time.Duration) error {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		defer cancel()
-		_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "m"})
-		return err
-	}
-	need(t, publish(pubPatience))
-	between.Freeze()
-	if e := pubError(t, publish(100*time.Millisecond), context.DeadlineExceeded); !e.Undecided {
-		t.Fatalf("want undecided, got %v", e)
-	}
-	between.Say(blocked("low on disk"))
-
-	// The second of one id waits for the fate of the first: it would be sent, on
-	// a new connection, if this one had been given up.
-	if e := pubError(t, publish(2*timeout), context.DeadlineExceeded); e.Undecided {
-		t.Errorf("want not sent, got %v", e)
-	}
-	if err := p.Close(); err == nil || !strings.Contains(err.Error(), "messages: 1;") {
-		t.Errorf("Close: %v, want that it says what is left", err)
+	for name, tt := range map[string]struct {
+		timeout time.Duration
+		blocked bool
+		close   func(*publisher.Publisher) error
+		want    string
+	}{
+		"Close": {time.Second, true, (*publisher.Publisher).Close, "messages: 1;"},
+		"CloseWithin": {time.Hour, false, func(p *publisher.Publisher) error { return p.CloseWithin(0) },
+			"unconfirmed after 0s: messages: 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, queue := pubQueue(t, nil)
+			between, through := proxied(t, brokerURL(t))
+			p := pubNew(t, through, &publisher.Options{ConfirmTimeout: tt.timeout})
+			publish := func(patience time.Duration) error {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "m"})
+				return err
+			}
+			need(t, publish(pubPatience))
+			between.Freeze()
+			if e := pubError(t, publish(100*time.Millisecond), context.DeadlineExceeded); !e.Undecided {
+				t.Fatalf("want undecided, got %v", e)
+			}
+			if tt.blocked {
+				between.Say(blocked("low on disk"))
+				// The second of one id waits for the fate of the first: it would be sent, on a new connection, if this one
+				// had been given up.
+				if e := pubError(t, publish(2*tt.timeout), context.DeadlineExceeded); e.Undecided {
+					t.Errorf("want not sent, got %v", e)
+				}
+			}
+			if err := tt.close(p); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
 	}
 }
 

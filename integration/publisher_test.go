@@ -117,19 +117,44 @@ func TestPublishKeepsWhatItIsGiven(t *testing.T) {
 	}
 }
 
-func TestPublishUnroutable(t *testing.T) {
+// TestPublishRefused: the broker refuses a message, and takes the next one on a queue that has room.
+func TestPublishRefused(t *testing.T) {
 	t.Parallel()
-	_, queue := pubQueue(t, nil)
-	p := pubNew(t, brokerURL(t), nil)
-	id, err := p.Publish(pubContext(t), "", "pub-nowhere", amqp.Publishing{MessageId: "m1"})
-	e := pubError(t, err, publisher.ErrUnroutable)
-	want := publisher.Error{ID: "m1", Key: "pub-nowhere", Code: amqp.NoRoute, Reason: "NO_ROUTE",
-		Err: publisher.ErrUnroutable}
-	if id != "m1" || e.Undecided || e.Code != want.Code || e.Reason != want.Reason || e.Key != want.Key {
-		t.Errorf("id %q, error %+v; want %+v", id, *e, want)
-	}
-	if _, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: "m1"}); err != nil {
-		t.Errorf("after an unroutable message: %v", err)
+	for name, tt := range map[string]struct {
+		exchange, key string // no key: a queue that is full
+		code          int
+		reason        string
+		want          error
+	}{
+		"unroutable":       {"", "pub-nowhere", amqp.NoRoute, "NO_ROUTE", publisher.ErrUnroutable},
+		"unknown exchange": {"pub-no-such", "k", amqp.NotFound, "'pub-no-such'", publisher.ErrRefused},
+		"full":             {"", "", 0, "", publisher.ErrNacked},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, queue := pubQueue(t, nil)
+			p := pubNew(t, brokerURL(t), nil)
+			ctx := pubContext(t)
+			full := ""
+			if tt.key == "" {
+				_, full = pubQueue(t, amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
+				need(t, errOf(p.Publish(ctx, "", full, amqp.Publishing{MessageId: "fits"})))
+				tt.key = full
+			}
+			id, err := p.Publish(ctx, tt.exchange, tt.key, amqp.Publishing{MessageId: "m1"})
+			e := pubError(t, err, tt.want)
+			if id != "m1" || e.ID != "m1" || e.Undecided || e.Exchange != tt.exchange || e.Key != tt.key ||
+				e.Code != tt.code || !strings.Contains(e.Reason, tt.reason) {
+				t.Errorf("id %q, error %+v; want code %d and reason %q", id, *e, tt.code, tt.reason)
+			}
+			if full != "" {
+				if diff := cmp.Diff(map[string]int{"fits": 1}, pubIDs(t, full)); diff != "" {
+					t.Error(diff)
+				}
+			}
+			if _, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "m1"}); err != nil {
+				t.Errorf("the next message: %v", err)
+			}
+		})
 	}
 }
 
@@ -158,38 +183,6 @@ func TestPublishTellsMessagesOfOneIDApart(t *testing.T) {
 	calls.Wait()
 	if got := pubIDs(t, queue); got["same"] != 100 {
 		t.Errorf("the queue has %v, want 100 of one id", got)
-	}
-}
-
-func TestPublishNacked(t *testing.T) {
-	t.Parallel()
-	_, queue := pubQueue(t, amqp.Table{"x-max-length": 1, "x-overflow": "reject-publish"})
-	p := pubNew(t, brokerURL(t), nil)
-	ctx := pubContext(t)
-	if _, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "fits"}); err != nil {
-		t.Fatal(err)
-	}
-	_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "one too many"})
-	if e := pubError(t, err, publisher.ErrNacked); e.Undecided {
-		t.Errorf("a nacked message is not undecided: %v", err)
-	}
-	if diff := cmp.Diff(map[string]int{"fits": 1}, pubIDs(t, queue)); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestPublishUnknownExchange(t *testing.T) {
-	t.Parallel()
-	_, queue := pubQueue(t, nil)
-	p := pubNew(t, brokerURL(t), nil)
-	ctx := pubContext(t)
-	_, err := p.Publish(ctx, "pub-no-such", "k", amqp.Publishing{})
-	e := pubError(t, err, publisher.ErrRefused)
-	if e.Code != amqp.NotFound || e.Undecided || !strings.Contains(err.Error(), `exchange "pub-no-such"`) {
-		t.Errorf("want a decided 404 that names the exchange, got %v", err)
-	}
-	if _, err := p.Publish(ctx, "", queue, amqp.Publishing{}); err != nil {
-		t.Errorf("on the next channel: %v", err)
 	}
 }
 

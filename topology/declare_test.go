@@ -54,24 +54,25 @@ func TestSpecArguments(t *testing.T) {
 func TestSpecValidate(t *testing.T) {
 	tests := []struct {
 		spec Spec
-		want string
+		want string // a FieldError says "must be"
 	}{
 		{Spec{}, `Queue must be the name of the queue, got ""`},
 		{Spec{Queue: "q", Type: "stream"}, `Type must be "quorum" or "classic", got "stream"`},
 		{Spec{Queue: "q", DelayQueues: true, SingleActiveConsumer: true},
 			`DelayQueues must be false with SingleActiveConsumer`},
 		{Spec{Queue: "q", DeadLetterQueue: "q"}, `DeadLetterQueue must be another queue`},
-		{Spec{Queue: "q", DeliveryLimit: -1}, "got -1"},
-		{Spec{Queue: "q", Type: Classic, DeliveryLimit: 5}, "got 5"},
+		{Spec{Queue: "q", DeliveryLimit: -1}, "DeliveryLimit must be well above"},
+		{Spec{Queue: "q", Type: Classic, DeliveryLimit: 5}, "DeliveryLimit must be 0 for a classic queue"},
 		{Spec{Queue: strings.Repeat("q", 252)}, "256 bytes"},
 		{Spec{Queue: strings.Repeat("q", 243), Partitions: 2}, "256 bytes"}, // of the lock
 		{Spec{Queue: "a\nb"}, "line break"},
 		{Spec{Queue: "a\xff"}, "not UTF-8"},
 		{Spec{Queue: "q", DeadLetterExchange: "\xffa"}, "not UTF-8"},
-		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x"}, {Key: "k"}}}, "Bindings[1]"},
+		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x"}, {Key: "k"}}}, "Bindings[1].Exchange must be "},
 		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x\xff"}}}, "not UTF-8"},
-		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x", Key: strings.Repeat("k", 256)}}}, "255 bytes at most"},
-		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "q.dlx"}}}, "another exchange than the dead-letter exchange"},
+		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "x", Key: strings.Repeat("k", 256)}}},
+			"Bindings[0].Key must be 255 bytes at most"},
+		{Spec{Queue: "q", Bindings: []Binding{{Exchange: "q.dlx"}}}, "Bindings[0].Exchange must be another exchange"},
 		{Spec{Queue: "q", ExchangeType: "topic"}, "ExchangeType must be empty without bindings"},
 		{Spec{Queue: "q", ExchangeType: "x-delayed", Bindings: []Binding{{Exchange: "x"}}},
 			`ExchangeType must be one of topic, direct, fanout, headers, got "x-delayed"`},
@@ -82,42 +83,15 @@ func TestSpecValidate(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "topology: ") || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%+v: got %v, want an error with %q", tt.spec, err, tt.want)
 		}
+		if field, _, is := strings.Cut(tt.want, " must be "); is {
+			if refused := new(FieldError); !errors.As(err, &refused) || refused.Field != field {
+				t.Errorf("%+v: %v is no FieldError of %s", tt.spec, err, field)
+			}
+		}
 	}
 	longest := Spec{Queue: strings.Repeat("q", 251)}
 	if err := longest.Validate(); err != nil {
 		t.Errorf("the longest name: %v", err)
-	}
-}
-
-// The dead-letter route must be complete before there is a queue to reject from, and the queue before anything is
-// routed to it.
-func TestStepsInOrder(t *testing.T) {
-	var got []string
-	for _, s := range steps(Spec{Queue: "q", Bindings: []Binding{{Exchange: "in", Key: "k"}}}.withDefaults()) {
-		got = append(got, s.what)
-	}
-	want := []string{
-		`exchange "q.dlx"`, `queue "q.dlq"`, `binding of queue "q.dlq" to exchange "q.dlx"`,
-		`queue "q"`, `binding of queue "q" to exchange "in"`,
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-}
-
-func TestRefusedSettingsAreFieldErrors(t *testing.T) {
-	for field, err := range map[string]error{
-		"Queue":                Spec{}.Validate(),
-		"Type":                 Spec{Queue: "q", Type: "stream"}.Validate(),
-		"DeadLetterQueue":      Spec{Queue: "q", DeadLetterQueue: "q"}.Validate(),
-		"DeliveryLimit":        Spec{Queue: "q", DeliveryLimit: -1}.Validate(),
-		"Bindings[0].Exchange": Spec{Queue: "q", Bindings: []Binding{{}}}.Validate(),
-		"Management":           Check(t.Context(), nil, Need{Queue: "q", Management: "http://user:s3cret/x@host"}),
-	} {
-		var fe *FieldError
-		if !errors.As(err, &fe) || fe.Field != field || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("%s: %v", field, err)
-		}
 	}
 }
 
@@ -145,21 +119,24 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-func TestStepsDeclareExchanges(t *testing.T) {
-	s := Spec{Queue: "q", ExchangeType: "topic", Bindings: []Binding{{Exchange: "x", Key: "a"}, {Exchange: "y"},
-		{Exchange: "x", Key: "b.#"}}}
-	var got []string
-	for _, step := range steps(s.withDefaults()) {
-		got = append(got, step.what)
-	}
-	want := `exchange "x", exchange "y", exchange "q.dlx", queue "q.dlq", binding of queue "q.dlq" to exchange "q.dlx", ` +
-		`queue "q", binding of queue "q" to exchange "x", binding of queue "q" to exchange "y", ` +
-		`binding of queue "q" to exchange "x"`
-	if s := strings.Join(got, ", "); s != want {
-		t.Errorf("got %s\nwant %s", s, want)
-	}
-	if got := len(steps(Spec{Queue: "q", Bindings: []Binding{{Exchange: "x"}}}.withDefaults())); got != 5 {
-		t.Errorf("without a type the exchange is not declared: %d steps, want 5", got)
+// TestSteps: the dead-letter route must be complete before there is a queue to reject from, and the queue before
+// anything is routed to it.
+func TestSteps(t *testing.T) {
+	bindings := []Binding{{Exchange: "x", Key: "a"}, {Exchange: "y"}, {Exchange: "x", Key: "b.#"}}
+	route := []string{`exchange "q.dlx"`, `queue "q.dlq"`, `binding of queue "q.dlq" to exchange "q.dlx"`, `queue "q"`}
+	bound := []string{`binding of queue "q" to exchange "x"`, `binding of queue "q" to exchange "y"`,
+		`binding of queue "q" to exchange "x"`}
+	for kind, want := range map[string][]string{
+		"":      slices.Concat(route, bound),
+		"topic": slices.Concat([]string{`exchange "x"`, `exchange "y"`}, route, bound),
+	} {
+		var got []string
+		for _, s := range steps(Spec{Queue: "q", ExchangeType: kind, Bindings: bindings}.withDefaults()) {
+			got = append(got, s.what)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("exchanges of type %q: %s", kind, diff)
+		}
 	}
 }
 

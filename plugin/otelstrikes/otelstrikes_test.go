@@ -50,8 +50,8 @@ func (r recorder) names() []string {
 	return names
 }
 
-// handled runs a handler that always fails, with one retry, on a message with these headers.
-func handled(t *testing.T, r recorder, table amqp.Table) {
+// instrumented is a consumer whose handler always fails, with one retry.
+func instrumented(t *testing.T, r recorder) consumer.Consumer {
 	t.Helper()
 	c := consumer.Consumer{
 		Queue: "orders", Handler: func(context.Context, amqp.Delivery) error { return errors.New("the bank is busy") },
@@ -62,6 +62,13 @@ func handled(t *testing.T, r recorder, table amqp.Table) {
 	if err := Instrument(&c, &r.Options); err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// handled runs a handler that always fails, with one retry, on a message with these headers.
+func handled(t *testing.T, r recorder, table amqp.Table) {
+	t.Helper()
+	c := instrumented(t, r)
 	if _, err := c.Handle(t.Context(), "", amqp.Delivery{Acknowledger: sink{}, MessageId: "order 17",
 		Headers: table}); err != nil {
 		t.Fatal(err)
@@ -218,15 +225,7 @@ func TestMetrics(t *testing.T) {
 // TestNotCountedHasAnErrorType holds that a span with an error says which, though such an attempt has no cause.
 func TestNotCountedHasAnErrorType(t *testing.T) {
 	r := newRecorder()
-	c := consumer.Consumer{
-		Queue: "orders", Handler: func(context.Context, amqp.Delivery) error { return errors.New("the bank is busy") },
-		Counter: counter.NewMemory(nil), MaxRetries: 1, Retry: consumer.RetryInPlace, Backoff: func(int) time.Duration {
-			return 0
-		},
-	}
-	if err := Instrument(&c, &r.Options); err != nil {
-		t.Fatal(err)
-	}
+	c := instrumented(t, r)
 	ctx := c.Tracer.AttemptStart(t.Context(), amqp.Delivery{MessageId: "m"})
 	c.Tracer.AttemptEnd(ctx, consumer.Event{Err: errors.New("the bank is closed")})
 	for _, a := range r.GetSpans()[0].Attributes {
