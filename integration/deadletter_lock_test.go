@@ -5,10 +5,13 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
@@ -84,4 +87,76 @@ func TestLockOfANameThatIsNotASCII(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestReplaysTogether begins replays of one queue at the same moment. One has it. The others find it taken, or the
+// messages that the first left.
+func TestReplaysTogether(t *testing.T) {
+	t.Parallel()
+	eachType(t, func(t *testing.T, queue string) {
+		const n, rounds, replays = 30, 8, 3
+		for range rounds {
+			q := withDeadLetters(t, queue, n)
+			var results [replays]deadletter.Result
+			var errs [replays]error
+			var all sync.WaitGroup
+			begin := make(chan struct{})
+			for i := range replays {
+				all.Go(func() {
+					<-begin
+					results[i], errs[i] = q.Replay(t.Context(), deadletter.Replay{Window: 5})
+				})
+			}
+			close(begin)
+			all.Wait()
+			done, won := 0, 0
+			for i, err := range errs {
+				done += results[i].Done
+				switch {
+				case err == nil:
+					won++
+				case !errors.Is(err, deadletter.ErrBusy) || results[i].Done != 0:
+					t.Errorf("%+v, %v", results[i], err)
+				}
+			}
+			if won == 0 || done != n {
+				t.Fatalf("%d of %d went on, %d of %d replayed: %v", won, replays, done, n, errs)
+			}
+			if diff := cmp.Diff(numbered("m", n), ids(getAll(t, queue))); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	})
+}
+
+// TestOperatorsAtOnce begins a second operation in the middle of a first.
+func TestOperatorsAtOnce(t *testing.T) {
+	t.Parallel()
+	eachType(t, func(t *testing.T, queue string) {
+		t.Parallel() // most of it is waiting
+		q := withDeadLetters(t, queue, 20)
+		tried := 0
+		r, err := q.Replay(t.Context(), deadletter.Replay{OnMessage: func(*deadletter.Message, error) {
+			if tried++; tried != 5 {
+				return
+			}
+			if r, err := q.Replay(t.Context(), deadletter.Replay{}); !errors.Is(err, deadletter.ErrBusy) || r.Done != 0 {
+				t.Errorf("the second: %+v, %v", r, err)
+			}
+			for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
+				if !errors.Is(err, deadletter.ErrBusy) || !strings.Contains(err.Error(), "consumers 1,") {
+					t.Errorf("a look: %v", err)
+				}
+			}
+			if _, err := q.Depth(t.Context()); !errors.Is(err, deadletter.ErrBusy) {
+				t.Errorf("a count: %v", err)
+			}
+		}})
+		if err != nil || r.Done != 20 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if got := ids(getAll(t, queue)); !slices.Equal(got, numbered("m", 20)) {
+			t.Errorf("%v", got)
+		}
+	})
 }

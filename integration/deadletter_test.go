@@ -412,38 +412,6 @@ func TestUndecodableDeadLettersAreTakenOut(t *testing.T) {
 	})
 }
 
-// TestOperatorsAtOnce begins a second operation in the middle of a first.
-func TestOperatorsAtOnce(t *testing.T) {
-	t.Parallel()
-	eachType(t, func(t *testing.T, queue string) {
-		t.Parallel() // most of it is waiting
-		q := withDeadLetters(t, queue, 20)
-		tried := 0
-		r, err := q.Replay(t.Context(), deadletter.Replay{OnMessage: func(*deadletter.Message, error) {
-			if tried++; tried != 5 {
-				return
-			}
-			if r, err := q.Replay(t.Context(), deadletter.Replay{}); !errors.Is(err, deadletter.ErrBusy) || r.Done != 0 {
-				t.Errorf("the second: %+v, %v", r, err)
-			}
-			for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
-				if !errors.Is(err, deadletter.ErrBusy) || !strings.Contains(err.Error(), "consumers 1,") {
-					t.Errorf("a look: %v", err)
-				}
-			}
-			if _, err := q.Depth(t.Context()); !errors.Is(err, deadletter.ErrBusy) {
-				t.Errorf("a count: %v", err)
-			}
-		}})
-		if err != nil || r.Done != 20 {
-			t.Errorf("%+v, %v", r, err)
-		}
-		if got := ids(getAll(t, queue)); !slices.Equal(got, numbered("m", 20)) {
-			t.Errorf("%v", got)
-		}
-	})
-}
-
 // TestReplayStopsWhenItFailsAgain has a consumer at work that fails everything again. A replay that ends because of it
 // leaves no message in doubt, so the next one names no possible duplicates.
 func TestReplayStopsWhenItFailsAgain(t *testing.T) {

@@ -189,3 +189,19 @@ func TestTopologyNamesThatAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A limit of N lets a message be delivered N+1 times.
+func TestTopologyDeliveryLimit(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	q := b.name()
+	b.declare(topology.Spec{Queue: q, DeliveryLimit: 4})
+	b.publish("", q, "poison")
+	for range 5 {
+		b.reject(q, true)
+	}
+	b.reject(q+".dlq", true)
+	b.want("no room", topology.Need{Queue: q, MaxRetries: 1}, "error delivery-limit-low", "warning bindings-unknown")
+	b.want("little room", topology.Need{Queue: q, MaxRetries: -1}, "warning delivery-limit-tight",
+		"warning bindings-unknown")
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -152,4 +153,27 @@ func (b topo) policy(queue string, definition map[string]any) {
 	path := "policies/" + url.PathEscape(b.conn.Config.Vhost) + "/" + queue
 	topoAPI(b.t, "PUT", path, map[string]any{"pattern": "^" + queue + "$", "apply-to": "queues", "definition": definition})
 	b.t.Cleanup(func() { topoAPI(b.t, "DELETE", path, nil) })
+}
+
+// rejectsLand rejects a message and finds it in the dead-letter queue.
+func (b topo) rejectsLand(queue, exchange, key string) {
+	b.t.Helper()
+	b.publish(exchange, key, "poison")
+	ch, deliveries := subscribe(b.t, b.conn, queue, 1, nil) // a single-active-consumer queue may refuse basic.get
+	defer ch.Close()
+	select {
+	case d := <-deliveries:
+		need(b.t, d.Nack(false, false))
+	case <-time.After(time.Minute):
+		b.t.Fatalf("no delivery of %q within a minute", queue)
+	}
+	dead := getOne(b.t, ch, queue+".dlq")
+	if string(dead.Body) != "poison" || dead.RoutingKey != key || dead.DeliveryMode != amqp.Persistent {
+		b.t.Fatalf("in the dead-letter queue: %q, key %q, mode %d", dead.Body, dead.RoutingKey, dead.DeliveryMode)
+	}
+	deaths, _ := dead.Headers["x-death"].([]any)
+	if len(deaths) != 1 || deaths[0].(amqp.Table)["reason"] != "rejected" || deaths[0].(amqp.Table)["queue"] != queue {
+		b.t.Fatalf("x-death: %v", dead.Headers["x-death"])
+	}
+	need(b.t, dead.Nack(false, true))
 }

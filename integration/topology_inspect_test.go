@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -178,5 +179,62 @@ func TestTopologyClosedConnection(t *testing.T) {
 	cancel()
 	if err := topology.Check(done, conn, topology.Need{Queue: "q"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("Check: got %v, want Canceled", err)
+	}
+}
+
+func TestTopologyByPolicy(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"classic", "quorum"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			b := newTopo(t)
+			q := b.name()
+			b.exchange(q+".dlx", "fanout")
+			b.queue(q+".dlq", amqp.Table{"x-queue-type": kind})
+			b.bind(q+".dlq", "", q+".dlx")
+			definition := map[string]any{"dead-letter-exchange": q + ".dlx"}
+			if kind == "quorum" {
+				definition["delivery-limit"] = 500
+			}
+			b.policy(q, definition)
+			b.queue(q, amqp.Table{"x-queue-type": kind})
+
+			need := topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
+			if err := topology.Check(t.Context(), b.conn, need); err != nil {
+				t.Errorf("what the policy sets is not seen: %v", err)
+			}
+			b.rejectsLand(q, "", q)
+			need.Management = ""
+			var refused *topology.RefusedError
+			if err := topology.Check(t.Context(), b.conn, need); !errors.As(err, &refused) || !strings.Contains(err.Error(),
+				"give the URL of the management API (Check.Management)") {
+				t.Errorf("over AMQP: got %v, want a refusal that names Management", err)
+			}
+		})
+	}
+}
+
+// TestReadDeclaredOfANameThatIsNotASCII: the broker closes the connection (541, 4.0.5 and 4.3.6) if it cuts the text of
+// its refusal, which is not ASCII. The text has the name of the dead-letter exchange too.
+func TestReadDeclaredOfANameThatIsNotASCII(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	for _, n := range []int{15, 16, 17, 18, 19} { // 51 and 54 bytes are too long with the exchange alone
+		queue := b.named(strings.Repeat("票", n))
+		b.queue(queue, amqp.Table{"x-dead-letter-exchange": queue + ".dlx"})
+		if d, err := broker.ReadDeclared(t.Context(), b.conn, queue); b.conn.IsClosed() || (err == nil) != (n < 17) {
+			t.Fatalf("%d bytes: %+v, %v", len(queue), d, err)
+		}
+	}
+}
+
+// TestReadDeclaredOfAValueThatIsNotASCII: that the connection ends says nothing against the queue.
+func TestReadDeclaredOfAValueThatIsNotASCII(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	q := broker.Queue{Name: b.name()}
+	b.queue(q.Name, amqp.Table{"x-dead-letter-exchange": strings.Repeat("票", 40)})
+	if err := q.Read(t.Context(), dialBroker(t)); err != nil || q.Unread == "" {
+		t.Errorf("unread %q, %v", q.Unread, err)
 	}
 }

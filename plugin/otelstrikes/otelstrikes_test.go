@@ -3,9 +3,11 @@ package otelstrikes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"go.opentelemetry.io/otel/attribute"
@@ -19,6 +21,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/publisher"
 )
 
 // sink is the broker's side of a delivery.
@@ -234,4 +237,69 @@ func TestNotCountedHasAnErrorType(t *testing.T) {
 		}
 	}
 	t.Errorf("attributes: %+v", r.GetSpans()[0].Attributes)
+}
+
+// TestPublishAll: each message has a span with its own error, and carries its own context.
+func TestPublishAll(t *testing.T) {
+	r := newRecorder()
+	away := func(context.Context) (*amqp.Connection, error) { return nil, errors.New("no broker in this test") }
+	plain, err := publisher.New(away, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	p, err := NewPublisher(plain, &r.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	msgs := []publisher.Message{{Key: "orders"}, {Key: "refunds"}}
+	var failed *publisher.BatchError
+	if err := p.PublishAll(ctx, msgs); !errors.As(err, &failed) {
+		t.Fatalf("%v, want a *BatchError", err)
+	}
+	spans := r.GetSpans()
+	if len(spans) != 2 || spans[0].Name != "send orders" || spans[1].Name != "send refunds" {
+		t.Fatalf("spans %v", r.names())
+	}
+	for _, s := range spans {
+		if s.Status.Code != codes.Error {
+			t.Errorf("%s: %v", s.Name, s.Status)
+		}
+	}
+	if a, b := msgs[0].Headers["traceparent"], msgs[1].Headers["traceparent"]; a == nil || b == nil || a == b {
+		t.Errorf("contexts %v and %v", a, b)
+	}
+}
+
+// TestRoutingKeysAreNoMetrics: a publisher with a routing key for each customer has one series.
+func TestRoutingKeysAreNoMetrics(t *testing.T) {
+	r := newRecorder()
+	tel, err := r.telemetry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		_, done := tel.send(t.Context(), "shop", fmt.Sprint("customer.", i), &amqp.Publishing{})
+		done(nil)
+	}
+	var got metricdata.ResourceMetrics
+	if err := r.Collect(t.Context(), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range got.ScopeMetrics[0].Metrics {
+		if sum, ok := m.Data.(metricdata.Sum[int64]); ok && len(sum.DataPoints) != 1 {
+			t.Errorf("%s has %d series", m.Name, len(sum.DataPoints))
+		}
+	}
+}
+
+// TestTextsAreValid: OTLP refuses a batch of spans for one text that is no UTF-8.
+func TestTextsAreValid(t *testing.T) {
+	for _, a := range of(amqp.Publishing{MessageId: "a\xff", CorrelationId: "b\xff"}, "c\xff") {
+		if a.Value.Type() == attribute.STRING && !utf8.ValidString(a.Value.AsString()) {
+			t.Errorf("%s is %q", a.Key, a.Value.AsString())
+		}
+	}
 }

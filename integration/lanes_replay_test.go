@@ -3,8 +3,13 @@ package integration
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,9 +17,68 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
+
+// TestTwoDropOne: two operators who look at the message that blocks a lane, and drop it, drop that one message.
+func TestTwoDropOne(t *testing.T) {
+	t.Parallel()
+	l := blockedLane(t, 3)
+	q, lane := l.open(t, "lane")
+	state, err := lane.Store.Lane(t.Context(), "/", l.name, "lane")
+	need(t, err)
+	lane.First = state.First()
+	if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 {
+		t.Errorf("the first operator: %+v, %v", done, err)
+	}
+	if done, err := q.DropFirst(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneChanged) || done.Dropped != 0 {
+		t.Errorf("the second operator: %+v, %v", done, err)
+	}
+	now, err := lane.Store.Lane(t.Context(), "/", l.name, "lane")
+	if err != nil || len(now.Open) != 2 {
+		t.Errorf("the lane has %+v, %v", now, err)
+	}
+	if done, err := q.DropLane(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneChanged) || done.Dropped != 0 {
+		t.Errorf("an operator who saw all three drops the lane: %+v, %v", done, err)
+	}
+	lane.First = counter.Position{}
+	if done, err := q.DropFirst(t.Context(), lane); err != nil || done.Dropped != 1 {
+		t.Errorf("whichever blocks the lane: %+v, %v", done, err)
+	}
+	l.awaitDead(t, 1)
+}
+
+// releasedMeanwhile is a store in which a lane is released after the first look at it.
+type releasedMeanwhile struct {
+	deadletter.Lanes
+	looks int
+}
+
+func (s *releasedMeanwhile) Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error) {
+	if s.looks++; s.looks > 1 {
+		return nil, counter.ErrNotBlocked
+	}
+	return s.Lanes.Lane(ctx, vhost, queue, lane)
+}
+
+// TestDropOfALaneReleasedMeanwhile: the dead letters that were taken return, and the next operator finds the
+// dead-letter queue free.
+func TestDropOfALaneReleasedMeanwhile(t *testing.T) {
+	t.Parallel()
+	l := blockedLane(t, 2)
+	q, lane := l.open(t, "lane")
+	late := lane
+	late.Store = &releasedMeanwhile{Lanes: lane.Store}
+	if done, err := q.DropFirst(t.Context(), late); !errors.Is(err, counter.ErrNotBlocked) || done.Dropped != 0 {
+		t.Errorf("released meanwhile: %+v, %v", done, err)
+	}
+	if done, err := q.DropLane(t.Context(), lane); err != nil || done.Dropped != 2 {
+		t.Errorf("the next operator: %+v, %v", done, err)
+	}
+}
 
 // TestReplayLanesOneAfterTheOther: the second of two lanes waits for the first, which takes long, because their dead
 // letters look alike without an id.
@@ -147,4 +211,52 @@ func (l *laneQueue) putBack(t *testing.T, queue string, d amqp.Delivery) {
 	t.Helper()
 	publishBare(t, queue, amqp.Publishing{MessageId: d.MessageId, AppId: d.AppId, Headers: d.Headers,
 		Body: d.Body, DeliveryMode: amqp.Persistent})
+}
+
+// TestSlowLane: an attempt in one lane takes longer than lane replay --all waits. The replay goes on with the other
+// lanes. Without a consumer all lanes wait, so the replay ends with the first. The test is not parallel: a handler that
+// does not end delays the isolated attempts of other tests, and these delay all handlers of the process.
+func TestSlowLane(t *testing.T) {
+	program := servertest.Program(t, "cmd/strikes")
+	s := newShared(t, 2)
+	s.fails = func(string, string) error { return consumer.Reject(errors.New("bad")) }
+	stop := s.consume(func(c *consumer.Consumer) { c.HoldLanes = true })
+	s.publish("a 1")
+	s.eventually("a dead letter", func() bool { return queueDepth(t, s.queue+".dlq") == 1 })
+	s.publish("b 1", "c 1", "b 2", "c 2")
+	s.eventually("five dead letters", func() bool { return queueDepth(t, s.queue+".dlq") == 5 })
+	ready := make(chan struct{})
+	goOn := sync.OnceFunc(func() { close(ready) })
+	t.Cleanup(goOn)
+	s.now(func(key, _ string) error {
+		if key == "a" {
+			<-ready
+			return consumer.Reject(errors.New("bad"))
+		}
+		return nil
+	})
+	replay := func() string {
+		cmd := exec.Command(program, "lane", "replay", s.queue, "--all", "--yes", "--wait", "3s", "--why", "test")
+		cmd.Env = append(os.Environ(), "STRIKES_AMQP_URL="+brokerURL(t), "STRIKES_STORE_URL="+patientURL(t),
+			"STRIKES_PREFIX="+s.prefix, "STRIKES_MANAGEMENT_URL="+managementURL(t))
+		said, err := cmd.CombinedOutput()
+		if err == nil {
+			t.Errorf("a lane stays blocked, and the command succeeds: %s", said)
+		}
+		return string(said)
+	}
+	said := replay()
+	for _, want := range []string{"lane a is still blocked: 1 replayed", "lane b is released: 2 replayed",
+		"lane c is released: 2 replayed", "1 of 3 lanes"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("got %q, want %q", said, want)
+		}
+	}
+	goOn()
+	s.eventually("it is dead again", func() bool { return queueDepth(t, s.queue+".dlq") == 1 })
+	stop()
+	said = replay()
+	if !strings.Contains(said, "lane a is still blocked: 1 replayed") || strings.Contains(said, "1 of 1") {
+		t.Errorf("without a consumer: %q", said)
+	}
 }
