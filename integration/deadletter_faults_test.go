@@ -109,26 +109,3 @@ func TestReplayOfAReader(t *testing.T) {
 		})
 	}
 }
-
-// TestUnsafeQueueIsNotTouched has a queue that may not be looked at.
-func TestUnsafeQueueIsNotTouched(t *testing.T) {
-	t.Parallel()
-	eachType(t, func(t *testing.T, queue string) {
-		q := withDeadLetters(t, queue, 2)
-		q.Handling = deadletter.Handling{Take: true, Why: "every read counts"}
-		for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
-			if !errors.Is(err, deadletter.ErrUnsafe) {
-				t.Errorf("browse: %v", err)
-			}
-		}
-		if _, err := q.Replay(t.Context(), deadletter.Replay{Filter: deadletter.Filter{IDs: []string{"m1"}}}); !errors.Is(err,
-			deadletter.ErrUnsafe) {
-			t.Errorf("pick: %v", err)
-		}
-		for _, d := range getAll(t, q.Name) {
-			if d.Redelivered && brokerVersion(t).Major != 4 {
-				t.Errorf("%s was touched", d.MessageId)
-			}
-		}
-	})
-}

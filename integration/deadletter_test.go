@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -84,35 +83,6 @@ func idsOf(letters []*deadletter.Message) []string {
 		out = append(out, l.ID)
 	}
 	return out
-}
-
-// TestBrowseChangesNothing looks at a queue many times. Its messages and their order must stay.
-func TestBrowseChangesNothing(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	eachType(t, func(t *testing.T, queue string) {
-		t.Parallel() // most of it is waiting
-		const n = 300
-		q := withDeadLetters(t, queue, n)
-		q.Preview = 2
-		for range 25 { // a default delivery limit of RabbitMQ 4 is 20
-			got := browsed(t, q, deadletter.Filter{})
-			if diff := cmp.Diff(numbered("m", n), idsOf(got)); diff != "" {
-				t.Fatal(diff)
-			}
-			if l := got[7]; l.Origin.Queue != queue || l.Origin.Reason != "rejected" || l.Kind() != deadletter.KindNoRecord ||
-				len(l.Publishing.Body) > 2 {
-				t.Errorf("%+v", l)
-			}
-		}
-		if got := browsed(t, q, deadletter.Filter{IDs: []string{"m9", "m7"}}); !slices.Equal(idsOf(got), []string{"m7",
-			"m9"}) {
-			t.Errorf("%v", idsOf(got))
-		}
-		if diff := cmp.Diff(numbered("m", n), ids(getAll(t, queue+".dlq"))); diff != "" {
-			t.Error(diff)
-		}
-	})
 }
 
 // TestReplayAll replays everything, with several windows: each message once, in its order, with a new life and its
@@ -514,39 +484,5 @@ func TestDrop(t *testing.T) {
 		if diff := cmp.Diff(want, ids(getAll(t, q.Name))); diff != "" {
 			t.Error(diff)
 		}
-	})
-}
-
-// TestBrowseTakesConstantMemory looks at many large dead letters.
-func TestBrowseTakesConstantMemory(t *testing.T) {
-	servertest.Long(t)
-	t.Parallel()
-	queue := declared(t, topology.Quorum)
-	q := deadLetterQueue(t, queue)
-	const n, size = 2500, 64 << 10
-	msgs := make([]publisher.Message, n)
-	body := []byte(strings.Repeat("x", size))
-	for i := range msgs {
-		msgs[i] = publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: fmt.Sprint("m", i), Body: body}}
-	}
-	publishAll(t, msgs...)
-	var most uint64
-	q.Progress = func(p deadletter.Progress) {
-		if p.Done%100 == 0 {
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			most = max(most, m.HeapAlloc)
-		}
-	}
-	for range 2 {
-		if diff := cmp.Diff(numbered("m", n), idsOf(browsed(t, q, deadletter.Filter{}))); diff != "" {
-			t.Fatal(diff)
-		}
-	}
-	if most > n*size/2 {
-		t.Errorf("%d MB in use for %d MB of bodies", most>>20, n*size>>20)
-	}
-	proctest.Eventually(t, time.Minute, "the return of all to the dead-letter queue", func() bool {
-		return queueDepth(t, q.Name) == n
 	})
 }

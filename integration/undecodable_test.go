@@ -1,32 +1,51 @@
 package integration
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	amqp1 "github.com/Azure/go-amqp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/proctest"
+	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
 
-// undecodable are headers that amqp091-go writes and does not read, with the frame size that its consumer asks for.
-var undecodable = map[string]struct {
-	headers amqp.Table
-	frame   int
-}{
-	"deep": {nested(40), 0},
-	"wide": {amqp.Table{"a": make([]any, 9000)}, 0},
-	"long": {amqp.Table{"a": strings.Repeat("x", 9000)}, 8192},
+// badMessage is a message that no AMQP 0.9.1 consumer receives.
+type badMessage struct {
+	headers amqp.Table             // which amqp091-go writes and does not read
+	spoil   func(m *amqp1.Message) // or: RabbitMQ takes it over AMQP 1.0 and cannot convert it to AMQP 0.9.1
+	frame   int                    // the frame size that its consumer asks for
+}
+
+var badMessages = map[string]badMessage{
+	"deep": {headers: nested(40)},
+	"wide": {headers: amqp.Table{"a": make([]any, 9000)}},
+	"long": {headers: amqp.Table{"a": strings.Repeat("x", 9000)}, frame: 8192},
+
+	"a property of type uuid": {spoil: spoiledByUUID},
+	"a long content type": {spoil: func(m *amqp1.Message) {
+		m.Properties.ContentType = new("text/" + strings.Repeat("x", 300))
+	}},
+}
+
+func spoiledByUUID(m *amqp1.Message) {
+	m.ApplicationProperties = map[string]any{"trace": amqp1.UUID{0xca, 0xfe}, "tenant": "acme"}
 }
 
 func nested(levels int) amqp.Table {
@@ -35,16 +54,6 @@ func nested(levels int) amqp.Table {
 		t = amqp.Table{"t": t}
 	}
 	return t
-}
-
-// withUndecodable declares a queue with a dead-letter queue, and publishes m1, m2, a message that cannot be decoded, m3
-// and m4.
-func withUndecodable(t *testing.T, kind topology.Type, headers amqp.Table) (queue string) {
-	t.Helper()
-	queue = withMessages(t, kind, 6, "m1", "m2")
-	publishBare(t, queue, amqp.Publishing{MessageId: "bad", DeliveryMode: amqp.Persistent, Headers: headers})
-	publishIDs(t, dialer(t), queue, []string{"m3", "m4"})
-	return queue
 }
 
 // untilDone runs fleet consumers that prefetch ten messages and take a while for each, until done or the time is over.
@@ -108,20 +117,22 @@ func allHandled(handled map[string]int) bool {
 // nothing else.
 func TestUndecodableTakesNoNeighbour(t *testing.T) {
 	t.Parallel()
-	for name, bad := range undecodable {
+	for name, bad := range badMessages {
 		for _, fleet := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s, fleet of %d", name, fleet), func(t *testing.T) {
-				queue := withUndecodable(t, topology.Quorum, bad.headers)
-				store := counters(t)
+				queue, store := withBad(t, topology.Quorum, bad), counters(t)
 				untilDone(t, queue, bad.frame, fleet, store, func(handled map[string]int, told int) bool {
-					return allHandled(handled) && told >= 7
+					return allHandled(handled) && (told >= 7 || bad.spoil != nil && queueDepth(t, queue) == 0)
 				})
 				proctest.Eventually(t, time.Minute, "the source empty, one dead letter", func() bool {
 					return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") == 1
 				})
+				noted := "its headers"
+				if bad.spoil != nil {
+					noted = "541"
+				}
 				state, err := store.Admin().State(t.Context(), "/", queue)
-				u := state.Undecodable
-				if err != nil || !strings.Contains(u, "its headers") {
+				if u := state.Undecodable; err != nil || !strings.Contains(u, noted) {
 					t.Errorf("noted: %q, %v", u, err)
 				}
 			})
@@ -129,22 +140,29 @@ func TestUndecodableTakesNoNeighbour(t *testing.T) {
 	}
 }
 
-// TestUndecodableBlocksAClassicQueue until the management API takes it out, as the error says.
+// TestUndecodableBlocksAClassicQueue until it is taken out, as the error says: through the management API, or over AMQP
+// 1.0. It harms no message before or behind it.
 func TestUndecodableBlocksAClassicQueue(t *testing.T) {
 	t.Parallel()
-	for name, bad := range undecodable {
+	for name, bad := range badMessages {
 		t.Run(name, func(t *testing.T) {
-			queue := withUndecodable(t, topology.Classic, bad.headers)
+			queue := withBad(t, topology.Classic, bad)
 			untilDone(t, queue, bad.frame, 1, counter.NewMemory(nil), func(handled map[string]int, told int) bool {
 				return handled["m1"] > 0 && handled["m2"] > 0 && told >= 4
 			})
 			proctest.Eventually(t, time.Minute, "three messages are left", func() bool { return queueDepth(t, queue) == 3 })
-			rejectHead(t, queue, "bad")
+			dead := 0
+			if bad.spoil != nil {
+				takeOut(t, queue)
+			} else {
+				rejectHead(t, queue, "bad")
+				dead = 1
+			}
 			untilDone(t, queue, bad.frame, 1, counter.NewMemory(nil), func(handled map[string]int, told int) bool {
 				return handled["m3"] > 0 && handled["m4"] > 0 && told == 0
 			})
-			proctest.Eventually(t, time.Minute, "the source empty, one dead letter", func() bool {
-				return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") == 1
+			proctest.Eventually(t, time.Minute, "the source empty, and the dead letter", func() bool {
+				return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") == dead
 			})
 		})
 	}
@@ -167,4 +185,188 @@ func rejectHead(t *testing.T, queue, id string) {
 	if answer.StatusCode != http.StatusOK || !strings.Contains(text.String(), `"message_id":"`+id+`"`) {
 		t.Fatalf("the management API: %s: %.300s", answer.Status, text)
 	}
+}
+
+// withBad declares a queue with a dead-letter queue, and publishes m1, m2, the bad message, m3 and m4. It skips brokers
+// whose core does not speak AMQP 1.0, if the message needs that.
+func withBad(t *testing.T, kind topology.Type, bad badMessage) (queue string) {
+	t.Helper()
+	if bad.spoil != nil && brokerVersion(t).Before(4, 0) {
+		t.Skip("RabbitMQ before 4.0 converts to AMQP 0.9.1 when it takes a message")
+	}
+	queue = withMessages(t, kind, 6, "m1", "m2")
+	if bad.spoil != nil {
+		publishUnconverted(t, queue, bad.spoil)
+	} else {
+		publishBare(t, queue, amqp.Publishing{MessageId: "bad", DeliveryMode: amqp.Persistent, Headers: bad.headers})
+	}
+	publishIDs(t, dialer(t), queue, []string{"m3", "m4"})
+	return queue
+}
+
+// publishUnconverted publishes the message "bad" over AMQP 1.0.
+func publishUnconverted(t *testing.T, queue string, spoil func(*amqp1.Message)) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	conn, err := amqp1.Dial(ctx, brokerURL(t), nil)
+	need(t, err)
+	defer conn.Close()
+	session, err := conn.NewSession(ctx, nil)
+	need(t, err)
+	sender, err := session.NewSender(ctx, "/queues/"+queue, nil)
+	need(t, err)
+	m := amqp1.NewMessage([]byte("the body of bad"))
+	m.Header = &amqp1.MessageHeader{Durable: true}
+	m.Properties = &amqp1.MessageProperties{MessageID: "bad"}
+	spoil(m)
+	need(t, sender.Send(ctx, m, nil))
+}
+
+// withMessages declares a queue with a dead-letter queue, and publishes messages. A quorum queue gets the delivery
+// limit.
+func withMessages(t *testing.T, kind topology.Type, limit int, ids ...string) (queue string) {
+	t.Helper()
+	queue = uniqueName(t, "unconverted")
+	dead := queue + ".dlq"
+	args := amqp.Table{"x-queue-type": string(kind), "x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
+	if kind == topology.Quorum {
+		args["x-delivery-limit"] = limit
+	}
+	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+		if _, err := ch.QueueDeclare(queue, true, false, false, false, args); err != nil {
+			return err
+		}
+		_, err := ch.QueueDeclare(dead, true, false, false, false, amqp.Table{"x-queue-type": string(kind)})
+		return err
+	}))
+	deleteLater(t, queue, dead)
+	publishIDs(t, dialer(t), queue, ids)
+	return queue
+}
+
+// takeOut runs examples/takeout as docs/operations.md says.
+func takeOut(t *testing.T, queue string) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), servertest.Program(t, "examples/takeout"), brokerURL(t), queue)
+	command.Stdin = strings.NewReader("y\n")
+	out, err := command.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), `id:           "bad"`) || !strings.Contains(string(out), "Removed.") {
+		t.Fatalf("takeout: %v\n%s", err, out)
+	}
+}
+
+// TestUnconvertedDeadLetter holds that reading a dead-letter queue with such a message names it and the way out.
+func TestUnconvertedDeadLetter(t *testing.T) {
+	t.Parallel()
+	if brokerVersion(t).Before(4, 0) {
+		t.Skip("RabbitMQ before 4.0 converts to AMQP 0.9.1 when it takes a message")
+	}
+	queue := declared(t, topology.Quorum)
+	publishUnconverted(t, queue+".dlq", spoiledByUUID)
+	for _, err := range deadLetterQueue(t, queue).Browse(t.Context(), deadletter.Filter{}) {
+		if !errors.Is(err, deadletter.ErrUndecodable) || !strings.Contains(err.Error(), queue+".dlq") ||
+			!strings.Contains(err.Error(), "AMQP 1.0 receiver") {
+			t.Errorf("browsing: %v", err)
+		}
+		_, err := deadLetterQueue(t, queue).TakeUndecodable(t.Context(), managementAPI(t), func(m []byte) error {
+			return fmt.Errorf("kept %s", m)
+		})
+		var bad *deadletter.UndecodableError
+		if !errors.As(err, &bad) || !bad.Unconverted || bad.Position != 1 || bad.AtLeast {
+			t.Errorf("taking it out through the API: %v", err)
+		}
+		return
+	}
+	t.Error("the queue was empty")
+}
+
+// otherConsumers are consumers in other languages. They read the queue and the URLs of the servers from the
+// environment, and succeed.
+var otherConsumers = map[string]string{
+	"pika": `
+import os
+from strikes import Counter
+from strikes.pika import Consumer
+e = os.environ
+Consumer(e["QUEUE"], lambda d: print(d.id, flush=True), amqp=e["AMQP"], counter=Counter.from_url(e["REDIS"]),
+    max_retries=1).run()`,
+	"aio_pika": `
+import asyncio, os
+from strikes import AsyncCounter
+from strikes.aio_pika import Consumer
+e = os.environ
+async def handle(d): print(d.id, flush=True)
+counter = AsyncCounter.from_url(e["REDIS"])
+async def main(): await Consumer(e["QUEUE"], handle, amqp=e["AMQP"], counter=counter, max_retries=1).run()
+asyncio.run(main())`,
+	"node": `
+import { Consumer, dial } from './src/index.js'
+const e = process.env
+const handler = async (m) => { console.log(m.properties.messageId) }
+await new Consumer({
+  url: e.AMQP, queue: e.QUEUE, counter: dial(e.REDIS), maxRetries: 1, logger: console, handler
+}).run()`,
+}
+
+// TestUnconvertedInOtherLanguages holds that a consumer in Python or Node.js loses no neighbour of such a message
+// either, and reports it.
+func TestUnconvertedInOtherLanguages(t *testing.T) {
+	t.Parallel()
+	for name, program := range otherConsumers {
+		t.Run(name, func(t *testing.T) {
+			queue := withBad(t, topology.Quorum, badMessage{spoil: spoiledByUUID})
+			command := consumerIn(t, name, program)
+			url := redisURL(t)
+			command.Env = append(os.Environ(), "QUEUE="+queue, "AMQP="+brokerURL(t), "REDIS="+url, "PYTHONDONTWRITEBYTECODE=1",
+				"PYTHONPATH=src")
+			said := new(lockedBuffer)
+			command.Stdout, command.Stderr = said, said
+			need(t, command.Start())
+			t.Cleanup(func() {
+				_ = command.Process.Kill()
+				_ = command.Wait()
+				if t.Failed() {
+					t.Logf("it said:\n%s", said)
+				}
+			})
+			proctest.Eventually(t, 20*time.Second, "the source empty, one dead letter", func() bool {
+				return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") > 0
+			})
+			if dead := queueDepth(t, queue+".dlq"); dead != 1 {
+				t.Errorf("%d dead letters, want 1", dead)
+			}
+			for _, id := range []string{"m1", "m2", "m3", "m4"} {
+				if !strings.Contains(said.String(), id+"\n") {
+					t.Errorf("%s was not handled", id)
+				}
+			}
+			store, err := counter.Dial(url, nil)
+			need(t, err)
+			defer store.Close()
+			state, err := store.Admin().State(t.Context(), "/", queue)
+			u := state.Undecodable
+			if err != nil || !strings.Contains(u, "541") {
+				t.Errorf("noted: %q, %v", u, err)
+			}
+		})
+	}
+}
+
+// consumerIn returns the command of a consumer in another language.
+func consumerIn(t *testing.T, name, program string) *exec.Cmd {
+	t.Helper()
+	if name == "node" {
+		node, err := exec.LookPath("node")
+		servertest.Need(t, err)
+		command := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", program)
+		command.Dir = filepath.Join("..", "clients", "node")
+		if _, err := os.Stat(filepath.Join(command.Dir, "node_modules")); err != nil {
+			t.Fatal("the packages of clients/node are not installed: make node")
+		}
+		return command
+	}
+	command := exec.CommandContext(t.Context(), cmp.Or(os.Getenv("PYTHON"), "/usr/bin/python3"), "-c", program)
+	command.Dir = filepath.Join("..", "clients", "python")
+	return command
 }
