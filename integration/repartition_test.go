@@ -31,16 +31,9 @@ func TestRepartition(t *testing.T) {
 		return nil
 	}
 	conn := dialBroker(t)
-	to := func(n int) error {
-		for i := range n {
-			deleteLater(t, broker.Partition(s.queue, i))
-		}
-		deleteLater(t, broker.HashExchange(s.queue, n))
-		return topology.Repartition(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: n})
-	}
 	refused := func(n int, why string) {
 		t.Helper()
-		if err := to(n); err == nil || !strings.Contains(err.Error(), why) {
+		if err := s.repartition(conn, n); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("a change to %d partitions: %v, want %q", n, err, why)
 		}
 		s.sound()
@@ -59,7 +52,7 @@ func TestRepartition(t *testing.T) {
 	s.sound()
 
 	for _, n := range []int{7, 3, 3} {
-		need(t, to(n))
+		need(t, s.repartition(conn, n))
 		s.n = n
 		s.sound()
 		if found, err := broker.PartitionsOf(t.Context(), conn, s.queue); found != n || err != nil {
@@ -85,10 +78,7 @@ func TestRepartitionWithoutAPartition(t *testing.T) {
 	s := newShared(t, 5)
 	b := newTopo(t)
 	b.remove(broker.Partition(s.queue, 4))
-	deleteLater(t, broker.HashExchange(s.queue, 2))
-	if err := topology.Repartition(t.Context(), b.conn, topology.Spec{Queue: s.queue, Partitions: 2}); err != nil {
-		t.Error(err)
-	}
+	need(t, s.repartition(b.conn, 2))
 	if found, q, err := broker.FindQueue(t.Context(), b.conn, broker.Partition(s.queue, 2)); found != broker.No {
 		t.Errorf("partition %q is left: %v", q.Name, err)
 	}
@@ -219,10 +209,6 @@ func TestRepartitionTogether(t *testing.T) {
 	t.Parallel()
 	s := newShared(t, 4)
 	numbers := []int{2, 3, 5, 6}
-	for _, n := range numbers {
-		deleteLater(t, broker.HashExchange(s.queue, n))
-	}
-	deleteLater(t, broker.Partition(s.queue, 4), broker.Partition(s.queue, 5))
 	shared := dialBroker(t)
 	for round := range 4 {
 		var all sync.WaitGroup
@@ -232,7 +218,7 @@ func TestRepartitionTogether(t *testing.T) {
 				conn = dialBroker(t)
 			}
 			all.Go(func() {
-				if err := topology.Repartition(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: n}); err != nil {
+				if err := s.repartition(conn, n); err != nil {
 					t.Errorf("to %d partitions: %v", n, err)
 				}
 			})
@@ -320,6 +306,12 @@ func TestStrayLock(t *testing.T) {
 	}
 }
 
+// repartition changes the number of partitions. DeleteLater deletes those of the new number.
+func (s *shared) repartition(conn *amqp.Connection, n int) error {
+	deleteLater(s.t, append(broker.Partitions(s.queue, n), broker.HashExchange(s.queue, n))...)
+	return topology.Repartition(s.t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: n})
+}
+
 // sound checks the topology of the queue.
 func (s *shared) sound() {
 	s.t.Helper()
@@ -362,11 +354,9 @@ func TestRepartitionWhilePublishing(t *testing.T) {
 			}
 		}
 	}()
-	err = topology.Repartition(t.Context(), conn, topology.Spec{Queue: s.queue, Partitions: 3})
-	if err != nil && !errors.Is(err, topology.ErrRefused) {
+	if err := s.repartition(conn, 3); err != nil && !errors.Is(err, topology.ErrRefused) {
 		t.Error(err)
 	}
-	deleteLater(t, broker.Partition(s.queue, 2), broker.HashExchange(s.queue, 3))
 	stop()
 	need(t, <-done)
 	if s.n, err = broker.PartitionsOf(t.Context(), conn, s.queue); err != nil {
@@ -377,4 +367,136 @@ func TestRepartitionWhilePublishing(t *testing.T) {
 		t.Errorf("%d messages in %d partitions, %d confirmed, %d returned", n, s.n, &confirmed, &returned)
 	}
 	t.Logf("%d partitions, %d messages confirmed, %d returned", s.n, confirmed.Load(), returned.Load())
+}
+
+// TestNoPartition: a queue with the name of the next partition that strikes did not declare is none. It is consumed,
+// its dead letters return to it, and a change of the partitions leaves it with its messages.
+func TestNoPartition(t *testing.T) {
+	t.Parallel()
+	s := newShared(t, 3)
+	other := broker.Partition(s.queue, 3)
+	b := newTopo(t)
+	b.queue(other, nil)
+	b.publish("", other, "one")
+	s.sound()
+	b.isNoPartition(other)
+	for _, n := range []int{3, 2} {
+		need(t, s.repartition(b.conn, n))
+		s.n = n
+		s.sound()
+		if queueDepth(t, other) != 1 {
+			t.Fatalf("%s has no message after the change to %d partitions", other, n)
+		}
+	}
+	if left, _, err := broker.FindQueue(t.Context(), b.conn, broker.Partition(s.queue, 2)); left != broker.No {
+		t.Errorf("a former partition is left: %v", err)
+	}
+	purged(t, other)
+	need(t, s.repartition(b.conn, 2))
+	if left, _, err := broker.FindQueue(t.Context(), b.conn, other); left != broker.Yes {
+		t.Errorf("the queue %s, which is empty, was deleted: %v", other, err)
+	}
+}
+
+// TestNoPartitions: queues with the names of partitions, of no exchange or of one that strikes did not declare, are
+// queues like all others.
+func TestNoPartitions(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	numbered := b.name()
+	for _, name := range broker.Partitions(numbered, 2) {
+		b.queue(b.named(name), nil)
+		b.isNoPartition(name)
+	}
+	if n, err := broker.PartitionsOf(t.Context(), b.conn, numbered); n != 0 || err != nil {
+		t.Errorf("%s, which does not exist, has %d partitions, %v", numbered, n, err)
+	}
+	b.exchange(numbered, amqp.ExchangeFanout)
+	for _, name := range broker.Partitions(numbered, 2) {
+		b.bind(name, "", numbered)
+		b.isNoPartition(name)
+	}
+}
+
+// TestRepartitionSparesAForeignQueue: a queue with the name of a partition, which strikes did not declare, is named
+// before anything is declared, and is not deleted.
+func TestRepartitionSparesAForeignQueue(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	name := b.name()
+	theirs := broker.Partition(name, 5)
+	stays := func(what string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "nothing was declared") ||
+			!strings.Contains(err.Error(), theirs+`": it exists with x-`) {
+			t.Errorf("%s: %v", what, err)
+		}
+		before := queueDepth(t, theirs)
+		b.publish("amq.topic", theirs, "one")
+		if n := queueDepth(t, theirs); n != before+1 {
+			t.Errorf("%s: the queue has %d messages, want %d", what, n, before+1)
+		}
+	}
+	foreign := func() {
+		t.Helper()
+		b.queue(b.named(theirs), nil)
+		b.bind(theirs, theirs, "amq.topic")
+	}
+	to := func(n int) error {
+		return topology.Repartition(t.Context(), b.conn, topology.Spec{Queue: name, Partitions: n})
+	}
+	foreign()
+	stays("declare", topology.Declare(t.Context(), b.conn, topology.Spec{Queue: name, Partitions: 8}))
+	if found, _, err := broker.FindQueue(t.Context(), b.conn, name+".dlq"); found != broker.No {
+		t.Errorf("a dead-letter queue was declared: %v", err)
+	}
+	b.remove(theirs)
+
+	declarePartitions(t, topology.Spec{Queue: name, Partitions: 8})
+	b.remove(theirs)
+	foreign()
+	stays("fewer partitions", to(4))
+	b.must(func(ch *amqp.Channel) error { return ch.ExchangeDelete(broker.HashExchange(name, 8), false, false) })
+	stays("after a change that was cut off", to(4))
+}
+
+// TestPartitionsSpareAForeignExchange: an exchange with the name of one that chooses, which strikes did not declare, is
+// not deleted.
+func TestPartitionsSpareAForeignExchange(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	stays := func(theirs string, err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), theirs) {
+			t.Error(err)
+		}
+		if left, found := broker.FindExchange(t.Context(), b.conn, theirs); left != broker.Yes {
+			t.Errorf("the exchange %q was deleted: %v", theirs, found)
+		}
+	}
+	for _, kind := range []string{amqp.ExchangeTopic, amqp.ExchangeHeaders} {
+		spec := topology.Spec{Queue: b.name(), Partitions: 4}
+		theirs := b.named(broker.HashExchange(spec.Queue, 16))
+		b.exchange(spec.Queue, amqp.ExchangeFanout)
+		b.exchange(theirs, kind)
+		b.queue(b.named(theirs+".all"), nil)
+		b.bind(theirs+".all", "", theirs)
+		stays(theirs, topology.Declare(t.Context(), b.conn, spec))
+	}
+	s := newShared(t, 4)
+	theirs := b.named(broker.HashExchange(s.queue, 16))
+	b.exchange(theirs, amqp.ExchangeTopic)
+	stays(theirs, s.repartition(b.conn, 16))
+	s.sound()
+}
+
+// isNoPartition checks that a queue may be consumed, and that its dead letters return to it.
+func (b topo) isNoPartition(name string) {
+	b.t.Helper()
+	if err := topology.Check(b.t.Context(), b.conn, topology.Need{Queue: name, AllowDrop: true}); err != nil {
+		b.t.Error(err)
+	}
+	if of, n, err := broker.FindPartitions(b.t.Context(), b.conn, name); of != "" || n != 0 || err != nil {
+		b.t.Errorf("%s is a partition of %q, which has %d: %v", name, of, n, err)
+	}
 }

@@ -16,9 +16,10 @@ func TestCheckRoute(t *testing.T) {
 		return amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": q + ".dlq"}
 	}
 	limited := amqp.Table{"x-max-length": int32(1), "x-overflow": "reject-publish"}
+	asDeclared := func(b topo, q string) { b.declare(topology.Spec{Queue: q, Type: topology.Classic}) }
 	for _, tc := range []struct {
 		name    string
-		set     func(b topo, q string)
+		set     func(b topo, q string) // if nil, asDeclared
 		broken  func(b topo, q string)
 		repair  func(b topo, q string)
 		code    string
@@ -26,16 +27,14 @@ func TestCheckRoute(t *testing.T) {
 	}{
 		{
 			name: "exchange deleted",
-			set:  func(b topo, q string) { b.declare(topology.Spec{Queue: q, Type: topology.Classic}) },
 			broken: func(b topo, q string) {
 				b.must(func(ch *amqp.Channel) error { return ch.ExchangeDelete(q+".dlx", false, false) })
 			},
-			repair: func(b topo, q string) { b.declare(topology.Spec{Queue: q, Type: topology.Classic}) },
+			repair: asDeclared,
 			code:   "dead-letter-exchange-missing",
 		},
 		{
 			name: "binding removed",
-			set:  func(b topo, q string) { b.declare(topology.Spec{Queue: q, Type: topology.Classic}) },
 			broken: func(b topo, q string) {
 				b.must(func(ch *amqp.Channel) error { return ch.QueueUnbind(q+".dlq", "", q+".dlx", nil) })
 			},
@@ -48,9 +47,7 @@ func TestCheckRoute(t *testing.T) {
 				b.queue(q+".dlq", nil)
 				b.queue(q, full(q))
 			},
-			broken: func(b topo, q string) {
-				b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(q+".dlq", false, false, false); return err })
-			},
+			broken: func(b topo, q string) { b.remove(q + ".dlq") },
 			repair: func(b topo, q string) { b.queue(q+".dlq", nil) },
 			code:   "dead-letter-queue-missing",
 		},
@@ -61,14 +58,11 @@ func TestCheckRoute(t *testing.T) {
 				b.queue(q, full(q))
 			},
 			broken: func(b topo, q string) { b.publish("", q+".dlq", "dead") },
-			repair: func(b topo, q string) {
-				b.must(func(ch *amqp.Channel) error { _, err := ch.QueuePurge(q+".dlq", false); return err })
-			},
-			code: "dead-letter-queue-full",
+			repair: func(b topo, q string) { purged(b.t, q+".dlq") },
+			code:   "dead-letter-queue-full",
 		},
 		{
 			name: "an exchange that leads to no queue",
-			set:  func(b topo, q string) { b.declare(topology.Spec{Queue: q, Type: topology.Classic}) },
 			broken: func(b topo, q string) {
 				b.must(func(ch *amqp.Channel) error {
 					return errors.Join(
@@ -85,11 +79,8 @@ func TestCheckRoute(t *testing.T) {
 			code: "dead-letter-unbound", unknown: true,
 		},
 		{
-			name: "a binding that leads back",
-			set:  func(b topo, q string) { b.declare(topology.Spec{Queue: q, Type: topology.Classic}) },
-			broken: func(b topo, q string) {
-				b.bind(q, "", q+".dlx")
-			},
+			name:   "a binding that leads back",
+			broken: func(b topo, q string) { b.bind(q, "", q+".dlx") },
 			repair: func(b topo, q string) {
 				b.must(func(ch *amqp.Channel) error { return ch.QueueUnbind(q, "", q+".dlx", nil) })
 			},
@@ -99,6 +90,9 @@ func TestCheckRoute(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newTopo(t)
 			q := b.name()
+			if tc.set == nil {
+				tc.set = asDeclared
+			}
 			tc.set(b, q)
 			for _, management := range []string{"", managementURL(t)} {
 				need := topology.Need{Queue: q, Management: management}
