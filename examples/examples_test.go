@@ -107,6 +107,11 @@ func (p *program) next(t *testing.T, n int) (lines []string) {
 func (p *program) stop(t *testing.T) {
 	t.Helper()
 	need(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	p.wait(t)
+}
+
+func (p *program) wait(t *testing.T) {
+	t.Helper()
 	if err := p.cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v\n%s", err, p.stderr)
 	}
@@ -226,9 +231,7 @@ func TestPartitions(t *testing.T) {
 		take(l)
 	}
 	for _, p := range all {
-		if err := p.cmd.Wait(); err != nil {
-			t.Errorf("it ended with %v\n%s", err, p.stderr)
-		}
+		p.wait(t)
 	}
 	want := strings.Fields("0 1 2 3 4 5 6 7 8 9")
 	for customer, orders := range booked {
@@ -255,9 +258,7 @@ func TestFleet(t *testing.T) {
 		for p.lines.Scan() {
 			lines = append(lines, p.lines.Text())
 		}
-		if err := p.cmd.Wait(); err != nil {
-			t.Errorf("it ended with %v\n%s", err, p.stderr)
-		}
+		p.wait(t)
 	}
 	slices.Sort(lines)
 	if len(lines) != 6 || lines[5] != "no address: attempt 6 of 6" {

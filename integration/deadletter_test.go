@@ -196,10 +196,8 @@ func TestReplayLeavesWhatCannotGo(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		q := deadLetterQueue(t, queue)
-		gone := amqp.Table{"x-death": []any{amqp.Table{"queue": uniqueName(t, "gone"), "reason": "rejected",
-			"count": int64(1), "time": time.Now()}}}
-		publishAll(t, publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: "stray"}},
-			publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: "gone", Headers: gone}})
+		publishBare(t, q.Name, amqp.Publishing{MessageId: "stray"},
+			amqp.Publishing{MessageId: "gone", Headers: diedIn(uniqueName(t, "gone"))})
 		publish(t, queue, "m", 1)
 		reject(t, queue, 1)
 
@@ -249,8 +247,7 @@ func TestReplayPassesOver(t *testing.T) {
 					stay = append(stay, stray)
 					var headers amqp.Table
 					if mode.gone {
-						headers = amqp.Table{"x-death": []any{amqp.Table{"queue": uniqueName(t, "gone"), "reason": "rejected",
-							"count": int64(1), "time": time.Now()}}}
+						headers = diedIn(uniqueName(t, "gone"))
 					}
 					publishAll(t, publisher.Message{Key: q.Name, Publishing: amqp.Publishing{MessageId: stray, Headers: headers}})
 					publish(t, queue, fmt.Sprint("m", i, "."), n/3)

@@ -1,12 +1,17 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -135,4 +140,140 @@ var laneFaults = []struct {
 		pause.For(t.Context(), 4*time.Second)
 		return s.Signal(syscall.SIGCONT) == nil
 	}},
+}
+
+// laneLedger is a file in which consumer processes and operators note their acts on messages 0 to n-1, a line each:
+//
+//	begin SEAT N    an attempt begins
+//	done SEAT N     it has succeeded
+//	behind SEAT N   the message is dead-lettered without an attempt
+//	drop - N        an operator is about to drop it
+//	event SEAT N    another event of the consumer, by its name
+//
+// Each line is one write(2) to the end of the file, so the order of the lines is that of the events.
+type laneLedger struct {
+	out, in  *os.File // apart: a write to the end would move the position of the next read
+	n, lanes int
+
+	mu        sync.Mutex
+	rest      []byte // of the last line, which is not whole yet
+	over      []bool // handled or dropped
+	ended     int    // of over
+	first     []int  // of each lane: the first that is not over
+	handled   []bool
+	sequence  [][]int // of each lane: the handled messages, once each
+	dropped   map[int]bool
+	said      [][]string // of each message: its lines, without its number
+	early     []string
+	blocked   int
+	seat      int // of the last attempt; -1: none
+	takeovers int
+}
+
+func newLaneLedger(t *testing.T, n, lanes int) *laneLedger {
+	t.Helper()
+	out, err := os.OpenFile(filepath.Join(t.TempDir(), "ledger"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	need(t, err)
+	t.Cleanup(func() { need(t, out.Close()) })
+	in, err := os.Open(out.Name())
+	need(t, err)
+	t.Cleanup(func() { need(t, in.Close()) })
+	l := &laneLedger{out: out, in: in, n: n, lanes: lanes, over: make([]bool, n), said: make([][]string, n),
+		first: make([]int, lanes), handled: make([]bool, n), sequence: make([][]int, lanes), dropped: map[int]bool{},
+		seat: -1}
+	for lane := range l.first {
+		l.first[lane] = lane
+	}
+	return l
+}
+
+// readOn reads the lines that were written since, and returns how many messages are handled or dropped.
+func (l *laneLedger) readOn(t *testing.T) (over int) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	more, err := io.ReadAll(l.in)
+	need(t, err)
+	l.rest = append(l.rest, more...)
+	for {
+		line, rest, whole := bytes.Cut(l.rest, []byte("\n"))
+		if !whole {
+			return l.ended
+		}
+		l.rest = rest
+		var what string
+		var seat, i int
+		if _, err := fmt.Sscan(strings.Replace(string(line), " - ", " 0 ", 1), &what, &seat, &i); err != nil || i < 0 ||
+			i >= l.n {
+			t.Fatalf("the ledger says %q: %v", line, err)
+		}
+		l.note(what, seat, i)
+	}
+}
+
+// note is called with mu.
+func (l *laneLedger) note(what string, seat, i int) {
+	lane := i % l.lanes
+	l.said[i] = append(l.said[i], fmt.Sprintf("%s of %d", what, seat))
+	switch what {
+	case "begin":
+		if l.seat >= 0 && l.seat != seat {
+			l.takeovers++
+		}
+		l.seat = seat
+		if first := l.first[lane]; first < i {
+			l.early = append(l.early, fmt.Sprintf("%d before %d", i, first))
+		}
+	case "behind":
+		l.blocked++
+	case "done":
+		if !l.handled[i] {
+			l.handled[i] = true
+			l.sequence[lane] = append(l.sequence[lane], i)
+		}
+		l.end(i)
+	case "drop":
+		l.dropped[i] = true
+		l.end(i)
+	}
+}
+
+func (l *laneLedger) end(i int) {
+	if l.over[i] {
+		return
+	}
+	l.over[i] = true
+	l.ended++
+	for lane := i % l.lanes; l.first[lane] < l.n && l.over[l.first[lane]]; {
+		l.first[lane] += l.lanes
+	}
+}
+
+// active is the seat of the last attempt; -1: there was none. alone: there was none of another seat.
+func (l *laneLedger) active() (seat int, alone bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.seat, l.takeovers == 0
+}
+
+// judge checks that no attempt was too early, and that exactly the messages that were not dropped were handled, in
+// their order.
+func (l *laneLedger) judge(t *testing.T) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := len(l.early); n > 0 {
+		t.Errorf("%d attempts began too early, such as %s", n, strings.Join(l.early[:min(n, 10)], ", "))
+	}
+	for lane, got := range l.sequence {
+		var want []int
+		for i := lane; i < l.n; i += l.lanes {
+			if !l.dropped[i] {
+				want = append(want, i)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("lane %d: handled %v, want %v", lane, got, want)
+		}
+	}
 }
