@@ -87,20 +87,10 @@ func (q *Queue) BrowsePart(ctx context.Context, f Filter, b Bounds) iter.Seq2[*M
 }
 
 func (b Bounds) validate() error {
-	if b.Picked < 0 || b.AtLeast < 0 || b.AtMost < 0 || b.Bytes < 0 {
-		return fmt.Errorf("deadletter: Bounds must be positive, or 0 for no bound, got Picked %d, AtLeast %d, AtMost %d, "+
-			"Bytes %d",
-			b.Picked, b.AtLeast, b.AtMost, b.Bytes)
+	if min(b.Picked, b.AtLeast, b.AtMost, b.Bytes) < 0 {
+		return fmt.Errorf("deadletter: Bounds must be positive, or 0 for no bound, got %+v", b)
 	}
 	return nil
-}
-
-// most returns how many of the ready messages may be read.
-func (b Bounds) most(ready int) int {
-	if b.AtMost == 0 {
-		return ready
-	}
-	return min(b.AtMost, ready)
 }
 
 // enough reports whether the reading may end.
@@ -111,7 +101,7 @@ func (b Bounds) enough(picked, read, bytes int) bool {
 // next returns how many messages the next consumer brings after so many were read. With a filter each consumer doubles
 // that number.
 func (b Bounds) next(everything bool, read, ready, size, consumers int) int {
-	left := b.most(ready) - read
+	left := ready - read
 	n := left
 	switch {
 	case b.Bytes > 0:

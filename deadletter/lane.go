@@ -392,9 +392,7 @@ func (w *laneWork) drop(ctx context.Context) error {
 	}
 	w.result.Dropped, w.result.Missing = w.result.Dropped+len(open), w.result.Missing+missing
 	if err = w.settle(letters); err != nil {
-		for _, m := range letters {
-			w.result.Undecided = remember(w.result.Undecided, m)
-		}
+		w.result.Undecided = remember(w.result.Undecided, letters...)
 	}
 	return err
 }

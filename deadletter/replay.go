@@ -234,7 +234,7 @@ func (w *replaying) publishPart(ctx context.Context, part []*Message) (confirmed
 			confirmed = append(confirmed, m)
 			w.known[m.Origin.Queue] = true
 		case fate == undecided:
-			w.result.undecided([]*Message{m})
+			w.result.Undecided = remember(w.result.Undecided, m)
 			first = cmp.Or(first, outcomes[i])
 		case fate == ended:
 			first = cmp.Or(first, w.explainEnd(outcomes[i]))

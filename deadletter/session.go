@@ -43,9 +43,9 @@ type session struct {
 	cancelled    chan string // receives if the broker took a consumer's messages back
 	asked        time.Time   // when the request was sent that the queue has not answered; zero: there is none
 	acks         int         // sent, and maybe not in the queue yet
-	ready        int         // messages in the queue when it began
+	ready        int         // messages to read: those in the queue when it began, and not more than the bounds allow
 	wear         *wear       // nil: the messages that it reads are not returned
-	whole        int         // that number, which does not change
+	whole        int         // messages in the queue when it began
 	drained      sync.WaitGroup
 }
 
@@ -111,10 +111,13 @@ func (s *session) begin(ctx context.Context, begun time.Time) error {
 	if err := s.ask(func() (err error) { s.ready, err = quiet(ctx, s.ch, s.queue); return err }); err != nil {
 		return err
 	}
-	if s.whole = s.ready; s.wear != nil {
+	if s.wear != nil {
 		if err := s.wear.begin(ctx, s.vhost, s.ready); err != nil {
 			return err
 		}
+	}
+	if s.whole = s.ready; s.bounds.AtMost > 0 {
+		s.ready = min(s.ready, s.bounds.AtMost)
 	}
 	if s.single {
 		return nil

@@ -65,7 +65,7 @@ func (q *Queue) choose(ctx context.Context, f Filter, preview int, b Bounds) (*s
 	if err != nil {
 		return nil, err
 	}
-	c := &source{q: q, s: s, join: &joiner{records: q.Records, vhost: s.vhost}, f: f, of: b.most(s.ready)}
+	c := &source{q: q, s: s, join: &joiner{records: q.Records, vhost: s.vhost}, f: f, of: s.ready}
 	if c.spool, err = newSpool(); err == nil {
 		err = c.collect(ctx, preview)
 	}

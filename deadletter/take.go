@@ -63,7 +63,7 @@ func (t *taking) run(ctx context.Context) error {
 		t.taken += len(window)
 		stored, err := t.store(ctx, window)
 		if settleErr := t.source.settle(stored); settleErr != nil {
-			t.result.undecided(stored)
+			t.result.Undecided = remember(t.result.Undecided, stored...)
 			return cmp.Or(err, settleErr)
 		}
 		t.result.Done += len(stored)
@@ -138,15 +138,9 @@ type Result struct {
 // maxIDs bounds the lists of a Result.
 const maxIDs = 1000
 
-func remember(ids []string, m *Message) []string {
-	if len(ids) < maxIDs {
+func remember(ids []string, messages ...*Message) []string {
+	for _, m := range messages[:min(len(messages), maxIDs-len(ids))] {
 		ids = append(ids, m.Name())
 	}
 	return ids
-}
-
-func (r *Result) undecided(messages []*Message) {
-	for _, m := range messages {
-		r.Undecided = remember(r.Undecided, m)
-	}
 }
