@@ -143,6 +143,9 @@ type laneWork struct {
 	until  counter.Position // the last position at the first reading: none behind it is given up as missing
 	result LaneResult
 
+	published []counter.Position // by the last pass
+	err       error              // of the last pass
+
 	replaced map[int64]time.Time // since when these positions are found to be replaced
 }
 
@@ -181,16 +184,15 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 		}
 		r.noted = q.replayNote(ctx, r.vhost)
 		r.doubt = !r.noted.cut.IsZero()
-		passes := make([]lanePass, 0, len(read))
 		for _, w := range read {
-			passes = append(passes, w.pass(ctx, pub))
+			w.published, w.err = w.pass(ctx, pub)
 		}
 		if !r.doubt {
 			r.noted.set(ctx, false) // while no other session can note its own replay
 		}
 		r.finish(ctx)
-		for i, w := range read {
-			over, laneErr := w.conclude(ctx, passes[i])
+		for _, w := range read {
+			over, laneErr := w.conclude(ctx)
 			if !over {
 				continue
 			}
@@ -211,51 +213,43 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 	return err
 }
 
-// lanePass is the result of a pass for one lane.
-type lanePass struct {
-	published []counter.Position
-	err       error
-}
-
 // pass publishes the dead letters that were read of a lane, or gives up positions.
-func (w *laneWork) pass(ctx context.Context, pub *publisher.Publisher) (p lanePass) {
+func (w *laneWork) pass(ctx context.Context, pub *publisher.Publisher) (published []counter.Position, err error) {
 	if w.state == nil {
-		return p
+		return nil, nil
 	}
 	if w.result.Passes == w.l.Passes {
-		p.err = w.fail(ErrLaneBusy, "")
-		return p
+		return nil, w.fail(ErrLaneBusy, "")
 	}
 	most := 1
 	if w.passed {
 		most = len(w.state.Open)
 	}
-	replaced, err := w.dropReplaced(ctx)
-	missing := w.firstMissing()
-	switch {
-	case replaced: // the lane is read again
-		p.err = err
-	case w.l.Missing && len(w.plan.Publish) == 0 && len(w.plan.Missing) > 0 && len(missing) > 0:
-		if _, p.err = w.giveUp(ctx, missing); p.err == nil {
-			w.result.Dropped, w.result.Missing = w.result.Dropped+len(missing), w.result.Missing+len(missing)
-		}
-	default:
-		w.passed = true
-		w.result.Passes++
-		p.published, p.err = w.replay(ctx, pub, most)
+	if replaced, err := w.dropReplaced(ctx); replaced { // the lane is read again
+		return nil, err
 	}
-	return p
+	missing := w.firstMissing()
+	if w.l.Missing && len(w.plan.Publish) == 0 && len(w.plan.Missing) > 0 && len(missing) > 0 {
+		if _, err := w.giveUp(ctx, missing); err != nil {
+			return nil, err
+		}
+		w.result.Dropped, w.result.Missing = w.result.Dropped+len(missing), w.result.Missing+len(missing)
+		return nil, nil
+	}
+	w.passed = true
+	w.result.Passes++
+	return w.replay(ctx, pub, most)
 }
 
 // conclude waits until the consumer handled the messages that a pass published. It reports whether the work on the lane
 // is over: it is released, or an error ends it.
-func (w *laneWork) conclude(ctx context.Context, p lanePass) (over bool, err error) {
+func (w *laneWork) conclude(ctx context.Context) (over bool, err error) {
 	if w.state == nil {
 		w.result.Released = true
 		return true, nil
 	}
-	if err = p.err; err == nil {
-		err = w.await(ctx, p.published)
+	if err = w.err; err == nil {
+		err = w.await(ctx, w.published)
 	}
 	return err != nil, err
 }
