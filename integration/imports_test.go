@@ -105,13 +105,13 @@ var arrows = map[string][]string{
 		"internal/poll", "internal/proxy", "internal/servers", "store/mysql", "store/postgres"},
 	"integration/internal/fleet": {"integration/internal/rig", "internal/pause", "internal/proxy"},
 	"integration/internal/faults": {"integration/internal/cluster", "integration/internal/fleet",
-		"integration/internal/ledger", "integration/internal/rig", "internal/pause", "internal/proxy",
+		"integration/internal/ledger", "integration/internal/rig", "internal/audit", "internal/pause", "internal/proxy",
 		"internal/servers"},
-	"integration/internal/ledger": nil,
-	"integration/internal/work":   {"consumer", "integration/internal/ledger", "internal/pause"},
+	"integration/internal/ledger": {"internal/audit"},
+	"integration/internal/work":   {"consumer", "internal/audit", "internal/pause"},
 	"integration/lab":             {"integration/internal/fleet", "integration/internal/rig", "integration/lab/..."},
-	"integration/lab/...": join(public, join(laboratory, "internal/pause", "internal/broker", "internal/printable",
-		"integration/internal/...", "integration/lab/ways")...),
+	"integration/lab/...": join(public, join(laboratory, "internal/audit", "internal/broker", "internal/pause",
+		"internal/printable", "integration/internal/...", "integration/lab/ways")...),
 	"internal/audit": nil, // shares nothing with the code that it judges
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
@@ -95,14 +96,14 @@ func (in *Injector) Finish() error { return in.tasks.Wait() }
 func (in *Injector) Inject(ctx context.Context, f Fault) error {
 	defer in.lock(f.needs)()
 	in.Say("fault: %s", f.Name)
-	in.Log.Write(ledger.Event{Kind: ledger.Fault, Fault: f.Name})
+	in.Log.Write(audit.Event{Kind: audit.Fault, Fault: f.Name})
 	err := f.Do(in, ctx, in.Fleet.Seats[f.Seat], in.lasts(f.Kind))
 	switch f.needs {
 	case "broker":
 		err = errors.Join(err, in.Broker.Recovered(ctx, in.Queues...))
 		fallthrough
 	case "dependency":
-		in.Log.Write(ledger.Event{Kind: ledger.FaultOver, Fault: f.Name})
+		in.Log.Write(audit.Event{Kind: audit.FaultOver, Fault: f.Name})
 	}
 	if err == nil || err == fleet.ErrNoProcess || ctx.Err() != nil { //nolint:errorlint // it is never wrapped
 		return nil // the process had just died of something else

@@ -10,8 +10,8 @@ import (
 
 	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
-	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
@@ -71,7 +71,7 @@ var StoresMute = Kind{Name: "stores-mute", needs: "store", most: 3 * time.Second
 	})}
 
 // DependencyAway cuts the dependency off. No handler that calls it can succeed meanwhile.
-var DependencyAway = Kind{Name: ledger.DependencyAway, needs: "dependency",
+var DependencyAway = Kind{Name: audit.DependencyAway, needs: "dependency",
 	Do: func(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
 		in.Dependency.Away(true)
 		pause.For(ctx, lasts)
@@ -80,7 +80,7 @@ var DependencyAway = Kind{Name: ledger.DependencyAway, needs: "dependency",
 	}}
 
 // BrokerKill kills a node of the broker and starts it again.
-var BrokerKill = Kind{Name: ledger.BrokerKill, needs: "broker", most: 2 * time.Second, Do: ofNode(
+var BrokerKill = Kind{Name: audit.BrokerKill, needs: "broker", most: 2 * time.Second, Do: ofNode(
 	func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
 		if err := n.Kill(ctx); err != nil {
 			return err
@@ -91,7 +91,7 @@ var BrokerKill = Kind{Name: ledger.BrokerKill, needs: "broker", most: 2 * time.S
 
 // ofPrivateNodes are for nodes that are this program's own.
 var ofPrivateNodes = []Kind{
-	{Name: ledger.BrokerRestart, needs: "broker", Do: ofNode(
+	{Name: audit.BrokerRestart, needs: "broker", Do: ofNode(
 		func(_ *Injector, ctx context.Context, n *rig.Node, _ time.Duration) error { return n.Restart(ctx) })},
 	{Name: "broker-pause", needs: "broker", most: 4 * Heartbeat, Do: ofNode(
 		func(_ *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
@@ -239,7 +239,7 @@ func killStore(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Dura
 	return errors.Join(r.Start(ctx), in.Store.Recovered(ctx))
 }
 
-func (in *Injector) forgot() { in.Log.Write(ledger.Event{Kind: ledger.Forgot}) }
+func (in *Injector) forgot() { in.Log.Write(audit.Event{Kind: audit.Forgot}) }
 
 // mayForget is for faults by which a Cluster loses records, and one server loses none.
 func (in *Injector) mayForget() {

@@ -1,3 +1,4 @@
+// Package ledger keeps the histories of the laboratory. Each process writes its events down, one a line.
 package ledger
 
 import (
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // A Log is one process's part of a history. It is safe for use by many goroutines, and a process that is killed leaves
@@ -31,13 +34,13 @@ func Append(dir string, process int) (*Log, error) {
 }
 
 // Write adds an event, in one write(2), and panics if it cannot: a history with a hole proves nothing.
-func (l *Log) Write(e Event) {
+func (l *Log) Write(e audit.Event) {
 	e.Process = l.process
 	l.Forward(e)
 }
 
 // Forward is Write for an event that is about another process.
-func (l *Log) Forward(e Event) {
+func (l *Log) Forward(e audit.Event) {
 	if e.At.IsZero() {
 		e.At = time.Now()
 	}
@@ -54,8 +57,8 @@ func (l *Log) Forward(e Event) {
 func (l *Log) Close() error { return l.file.Close() }
 
 // Read returns the events of all parts in dir in the order of their times.
-func Read(dir string) ([]Event, error) {
-	var all []Event
+func Read(dir string) ([]audit.Event, error) {
+	var all []audit.Event
 	tail := NewTail(dir)
 	for {
 		some, err := tail.Next()
@@ -67,7 +70,7 @@ func Read(dir string) ([]Event, error) {
 		}
 		all = append(all, some...)
 	}
-	slices.SortStableFunc(all, func(a, b Event) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(all, func(a, b audit.Event) int { return a.At.Compare(b.At) })
 	return all, nil
 }
 
@@ -81,12 +84,12 @@ type Tail struct {
 func NewTail(dir string) *Tail { return &Tail{dir: dir, read: map[string]int64{}} }
 
 // Next returns the events that were written since the last call, part by part.
-func (t *Tail) Next() ([]Event, error) {
+func (t *Tail) Next() ([]audit.Event, error) {
 	names, err := filepath.Glob(filepath.Join(t.dir, "*.ndjson"))
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
-	var all []Event
+	var all []audit.Event
 	for _, name := range names {
 		some, n, err := readFrom(name, t.read[name])
 		if err != nil {
@@ -99,7 +102,7 @@ func (t *Tail) Next() ([]Event, error) {
 }
 
 // readFrom reads whole lines from an offset, and says how many bytes they are.
-func readFrom(name string, offset int64) (events []Event, n int64, err error) {
+func readFrom(name string, offset int64) (events []audit.Event, n int64, err error) {
 	file, err := os.Open(name) //nolint:gosec // the history's own directory
 	if err != nil {
 		return nil, 0, err
@@ -116,7 +119,7 @@ func readFrom(name string, offset int64) (events []Event, n int64, err error) {
 		if err != nil {
 			return nil, 0, err
 		}
-		var e Event
+		var e audit.Event
 		if err := json.Unmarshal(bytes.TrimSpace(line), &e); err != nil {
 			return nil, 0, fmt.Errorf("at byte %d: %w", offset+n, err)
 		}
@@ -147,13 +150,13 @@ func (p *Progress) Update() error {
 	events, err := p.tail.Next()
 	for _, e := range events {
 		switch {
-		case e.Kind == Published && e.Outcome == Confirmed:
+		case e.Kind == audit.Published && e.Outcome == audit.Confirmed:
 			p.Confirmed[e.ID] = true
-		case e.Kind == Began:
+		case e.Kind == audit.Began:
 			p.Begun[e.ID], p.Last = true, time.Now()
-		case e.Kind == Decided:
+		case e.Kind == audit.Decided:
 			p.Dead[e.ID], p.Done[e.ID] = true, true
-		case e.Kind == Dead, e.Kind == Ended && e.Outcome == OK:
+		case e.Kind == audit.Dead, e.Kind == audit.Ended && e.Outcome == audit.OK:
 			p.Done[e.ID] = true
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/integration/internal/ledger"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
@@ -57,27 +57,27 @@ func (j Job) Run(ctx context.Context, attempt func() (int, error), isolated func
 		return ctx.Err()
 	}
 	switch j.Do {
-	case ledger.Succeed, ledger.Slow:
+	case audit.Succeed, audit.Slow:
 		return nil
-	case ledger.Fail:
+	case audit.Fail:
 		number, err := attempt()
 		if err == nil && number > j.Times {
 			return nil
 		}
 		return errors.Join(fmt.Errorf("attempt %d of %d to fail: %w", number, j.Times, ErrJob), err)
-	case ledger.Reject:
+	case audit.Reject:
 		return consumer.Reject(ErrJob)
-	case ledger.Hang:
+	case audit.Hang:
 		<-ctx.Done()
 		return ctx.Err()
-	case ledger.Deaf:
+	case audit.Deaf:
 		<-ctx.Done()
 		pause.For(context.WithoutCancel(ctx), deafFor)
 		return ctx.Err()
-	case ledger.Abandon:
+	case audit.Abandon:
 		<-ctx.Done()
 		return j.outlive(ctx, isolated)
-	case ledger.Kill:
+	case audit.Kill:
 		kill()
 	}
 	return ErrJob // Poison; Panic is left to the caller

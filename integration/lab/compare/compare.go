@@ -25,9 +25,9 @@ import (
 
 	"github.com/strikesmq/strikes/integration/internal/faults"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
-	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/integration/lab/ways"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
@@ -138,7 +138,7 @@ func rotation(b *rig.Broker) (kinds []faults.Kind, err error) {
 // onProcesses leaves out the faults of servers.
 func onProcesses(kinds []faults.Kind) []faults.Kind {
 	return slices.DeleteFunc(slices.Clone(kinds), func(k faults.Kind) bool {
-		return k.Name == faults.StoresMute.Name || k.Name == ledger.BrokerKill
+		return k.Name == faults.StoresMute.Name || k.Name == audit.BrokerKill
 	})
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/strikesmq/strikes/integration/internal/ledger"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // verdict counts how the messages of a part ended.
@@ -50,7 +50,7 @@ type story struct {
 }
 
 // judge judges a history by itself. limit is how many attempts the way allows a message.
-func judge(events []ledger.Event, limit int) verdict {
+func judge(events []audit.Event, limit int) verdict {
 	stories, v := map[string]*story{}, verdict{killerDead: true}
 	var first, last, gone time.Time
 	var away time.Duration
@@ -59,32 +59,32 @@ func judge(events []ledger.Event, limit int) verdict {
 		o.add(e)
 		s := stories[e.ID]
 		switch {
-		case e.Kind == ledger.Published:
+		case e.Kind == audit.Published:
 			stories[e.ID] = &story{
 				seq: e.Seq, do: e.Do, copiedFrom: map[string]string{}, copiedAt: map[string]time.Time{},
 				lastSeen: map[string]time.Time{},
 			}
-		case e.Kind == ledger.Drained:
+		case e.Kind == audit.Drained:
 			v.drained = true
-		case e.Kind == ledger.Fault && e.Fault == ledger.BrokerKill:
+		case e.Kind == audit.Fault && e.Fault == audit.BrokerKill:
 			gone = e.At
-		case e.Kind == ledger.FaultOver && e.Fault == ledger.BrokerKill:
+		case e.Kind == audit.FaultOver && e.Fault == audit.BrokerKill:
 			away += e.At.Sub(gone)
 		case s == nil:
-		case e.Kind == ledger.Began:
+		case e.Kind == audit.Began:
 			if first.IsZero() {
 				first = e.At
 			}
 			s.begin(e)
-		case e.Kind == ledger.Ended:
+		case e.Kind == audit.Ended:
 			last = e.At
 			s.end(e)
-		case e.Kind == ledger.Copied:
+		case e.Kind == audit.Copied:
 			s.copiedFrom[e.Copy], s.copiedAt[e.Copy] = e.Token, e.At
-		case e.Kind == ledger.Dead:
+		case e.Kind == audit.Dead:
 			s.dead = true
 			s.find(e)
-		case e.Kind == left:
+		case e.Kind == audit.Left:
 			s.left = true
 			s.find(e)
 		}
@@ -112,20 +112,20 @@ type absence struct {
 	resumed  map[int]time.Duration // by process: from the dependency's return to its next success
 }
 
-func (o *absence) add(e ledger.Event) {
+func (o *absence) add(e audit.Event) {
 	switch _, did := o.resumed[e.Process]; {
-	case e.Kind == ledger.Fault && e.Fault == ledger.DependencyAway:
+	case e.Kind == audit.Fault && e.Fault == audit.DependencyAway:
 		o.from = e.At
-	case e.Kind == ledger.FaultOver && e.Fault == ledger.DependencyAway:
+	case e.Kind == audit.FaultOver && e.Fault == audit.DependencyAway:
 		o.to = e.At
-	case e.Kind == ledger.Began && !o.from.IsZero() && o.to.IsZero():
+	case e.Kind == audit.Began && !o.from.IsZero() && o.to.IsZero():
 		o.attempts++
-	case e.Kind == ledger.Ended && e.Outcome == ledger.OK && !o.to.IsZero() && !did:
+	case e.Kind == audit.Ended && e.Outcome == audit.OK && !o.to.IsZero() && !did:
 		o.resumed[e.Process] = e.At.Sub(o.to)
 	}
 }
 
-func (s *story) find(e ledger.Event) {
+func (s *story) find(e audit.Event) {
 	s.lastSeen[e.Copy] = e.At
 	s.found++
 }
@@ -141,7 +141,7 @@ func (s *story) copies() bool {
 	return s.found > 1
 }
 
-func (s *story) begin(e ledger.Event) {
+func (s *story) begin(e audit.Event) {
 	s.lastSeen[e.Copy] = e.At
 	s.began = append(s.began, e.At)
 	if s.failed > 0 && s.succeeded.IsZero() {
@@ -149,9 +149,9 @@ func (s *story) begin(e ledger.Event) {
 	}
 }
 
-func (s *story) end(e ledger.Event) {
+func (s *story) end(e audit.Event) {
 	s.lastEnd = e.At
-	if e.Outcome != ledger.OK {
+	if e.Outcome != audit.OK {
 		s.failed++
 	} else if s.succeeded.IsZero() {
 		s.succeeded = e.At
@@ -174,20 +174,20 @@ func (v *verdict) count(s *story, limit int, away time.Time) {
 		v.twice++
 	}
 	switch s.do {
-	case ledger.Succeed:
+	case audit.Succeed:
 		if s.succeeded.IsZero() || s.succeeded.After(away) {
 			v.good++
 		}
 		if s.dead {
 			v.innocents++
 		}
-	case ledger.Kill:
+	case audit.Kill:
 		v.killed += len(s.began)
 		v.killerDead = v.killerDead && s.dead
-	case ledger.Poison:
+	case audit.Poison:
 		v.tooMany += max(0, s.failed-limit)
 	}
-	if (s.do == ledger.Poison || s.do == ledger.Fail) && s.dead && (ok || s.failed < limit) {
+	if (s.do == audit.Poison || s.do == audit.Fail) && s.dead && (ok || s.failed < limit) {
 		v.tooEarly++
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/strikesmq/strikes/integration/internal/ledger"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -15,24 +15,24 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
 // happen makes a history of the events in what, a millisecond apart: "fail a", "copied a1" for the first copy of it,
 // and so on. The messages are published first.
-func happen(do map[string]string, what ...[2]string) []ledger.Event {
-	var events []ledger.Event
+func happen(do map[string]string, what ...[2]string) []audit.Event {
+	var events []audit.Event
 	for seq, id := range []string{"a", "b", "c"} {
 		if do[id] != "" {
-			events = append(events, ledger.Event{Kind: ledger.Published, ID: id, Seq: seq + 1, Do: do[id]})
+			events = append(events, audit.Event{Kind: audit.Published, ID: id, Seq: seq + 1, Do: do[id]})
 		}
 	}
 	for i, w := range what {
-		e := ledger.Event{At: noon.Add(time.Duration(i) * time.Millisecond), Kind: ledger.Kind(w[0]),
+		e := audit.Event{At: noon.Add(time.Duration(i) * time.Millisecond), Kind: audit.Kind(w[0]),
 			ID: strings.TrimRight(w[1], "12")}
 		e.Copy = w[1][len(e.ID):]
 		switch w[0] {
 		case "ok":
-			e.Kind, e.Outcome = ledger.Ended, ledger.OK
+			e.Kind, e.Outcome = audit.Ended, audit.OK
 		case "copied":
 			e.Token = map[string]string{"1": "", "2": "1"}[e.Copy]
 		case "fail":
-			e.Kind, e.Outcome = ledger.Ended, ledger.Failed
+			e.Kind, e.Outcome = audit.Ended, audit.Failed
 		}
 		events = append(events, e)
 	}
@@ -42,7 +42,7 @@ func happen(do map[string]string, what ...[2]string) []ledger.Event {
 // TestJudgeFindsEachLoss shows the judge histories in which one thing went wrong, and some in which nothing did.
 func TestJudgeFindsEachLoss(t *testing.T) {
 	servertest.Long(t)
-	healthy, failing := map[string]string{"a": ledger.Succeed}, map[string]string{"a": ledger.Poison}
+	healthy, failing := map[string]string{"a": audit.Succeed}, map[string]string{"a": audit.Poison}
 	once := [][2]string{{"began", "a"}, {"fail", "a"}}
 	twice := append(once, once...)
 	for name, tc := range map[string]struct {
@@ -54,7 +54,7 @@ func TestJudgeFindsEachLoss(t *testing.T) {
 		"handled by the process that died, then again": {healthy, [][2]string{{"began", "a"}, {"began", "a"}, {"ok", "a"}},
 			verdict{}},
 		"lost before an attempt": {healthy, nil, verdict{lost: 1}},
-		"lost after a failure":   {map[string]string{"a": ledger.Fail}, once, verdict{lost: 1}},
+		"lost after a failure":   {map[string]string{"a": audit.Fail}, once, verdict{lost: 1}},
 		"lost with its process":  {healthy, [][2]string{{"began", "a"}}, verdict{lost: 1}},
 		"left in a queue":        {failing, append(once, [2]string{"left", "a"}), verdict{left: 1}},
 		"handled twice": {healthy, [][2]string{{"began", "a"}, {"ok", "a"}, {"began", "a"},
@@ -65,15 +65,15 @@ func TestJudgeFindsEachLoss(t *testing.T) {
 			verdict{requeues: 1}},
 		"dead too early":          {failing, append(once, [2]string{"dead", "a"}), verdict{tooEarly: 1}},
 		"dead without an attempt": {failing, [][2]string{{"dead", "a"}}, verdict{tooEarly: 1}},
-		"dead although it succeeded": {map[string]string{"a": ledger.Fail},
+		"dead although it succeeded": {map[string]string{"a": audit.Fail},
 			append(once, [][2]string{{"began", "a"}, {"ok", "a"}, {"dead", "a"}}...), verdict{tooEarly: 1, requeues: 1}},
 		"too many attempts": {failing, append(append(twice, twice...), [2]string{"dead", "a"}),
 			verdict{tooMany: 2, requeues: 3}},
 		"an innocent": {healthy, [][2]string{{"began", "a"}, {"dead", "a"}},
 			verdict{innocents: 1}},
-		"a killer that is dead": {map[string]string{"a": ledger.Kill},
+		"a killer that is dead": {map[string]string{"a": audit.Kill},
 			[][2]string{{"began", "a"}, {"began", "a"}, {"dead", "a"}}, verdict{killed: 2}},
-		"a killer that is left": {map[string]string{"a": ledger.Kill},
+		"a killer that is left": {map[string]string{"a": audit.Kill},
 			[][2]string{{"began", "a"}, {"left", "a"}}, verdict{killed: 1, left: 1}},
 		"two are dead": {failing, append(twice, [][2]string{{"dead", "a"}, {"dead", "a"}}...),
 			verdict{copies: 1, requeues: 1}},
@@ -103,15 +103,15 @@ func TestJudgeFindsEachLoss(t *testing.T) {
 // after it, and the third one is dead-lettered meanwhile.
 func TestJudgeOfAnOutage(t *testing.T) {
 	servertest.Long(t)
-	events := happen(map[string]string{"a": ledger.Succeed, "b": ledger.Succeed, "c": ledger.Succeed},
-		[2]string{"began", "a"}, [2]string{"ok", "a"}, [2]string{string(ledger.Fault), ""},
+	events := happen(map[string]string{"a": audit.Succeed, "b": audit.Succeed, "c": audit.Succeed},
+		[2]string{"began", "a"}, [2]string{"ok", "a"}, [2]string{string(audit.Fault), ""},
 		[2]string{"began", "b"}, [2]string{"fail", "b"}, [2]string{"began", "c"}, [2]string{"fail", "c"},
-		[2]string{string(ledger.FaultOver), ""}, [2]string{"dead", "c"}, [2]string{"began", "b"}, [2]string{"ok", "b"},
+		[2]string{string(audit.FaultOver), ""}, [2]string{"dead", "c"}, [2]string{"began", "b"}, [2]string{"ok", "b"},
 		[2]string{"began", "a"}, [2]string{"ok", "a"})
 	for i := range events {
 		switch {
-		case strings.HasPrefix(string(events[i].Kind), string(ledger.Fault)):
-			events[i].Fault = ledger.DependencyAway
+		case strings.HasPrefix(string(events[i].Kind), string(audit.Fault)):
+			events[i].Fault = audit.DependencyAway
 		case events[i].ID == "b":
 			events[i].Process = 2
 		}
@@ -131,7 +131,7 @@ func TestJudgeOfAnOutage(t *testing.T) {
 
 func TestInversions(t *testing.T) {
 	servertest.Long(t)
-	do := map[string]string{"a": ledger.Fail, "b": ledger.Succeed, "c": ledger.Poison}
+	do := map[string]string{"a": audit.Fail, "b": audit.Succeed, "c": audit.Poison}
 	for name, tc := range map[string]struct {
 		what [][2]string
 		want int

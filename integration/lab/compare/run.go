@@ -18,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/integration/lab/ways"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/publisher"
 )
@@ -87,16 +88,16 @@ type mix struct {
 func plan(n int, m mix, rnd *rand.Rand) []work.Job {
 	jobs := make([]work.Job, n)
 	for i := range jobs {
-		jobs[i] = work.Job{Seq: i + 1, Do: ledger.Succeed, Ms: m.fastest + rnd.IntN(m.spread+1)}
+		jobs[i] = work.Job{Seq: i + 1, Do: audit.Succeed, Ms: m.fastest + rnd.IntN(m.spread+1)}
 		switch at := rnd.Float64(); {
 		case at < m.poison:
-			jobs[i].Do = ledger.Poison
+			jobs[i].Do = audit.Poison
 		case at < m.poison+m.fail:
-			jobs[i].Do, jobs[i].Times = ledger.Fail, 1+rnd.IntN(ways.Retries)
+			jobs[i].Do, jobs[i].Times = audit.Fail, 1+rnd.IntN(ways.Retries)
 		}
 	}
 	for _, i := range rnd.Perm(n / 2)[:min(m.killers, n/2)] { // with neighbours behind them
-		jobs[i].Do, jobs[i].Times = ledger.Kill, 0
+		jobs[i].Do, jobs[i].Times = audit.Kill, 0
 	}
 	return jobs
 }
@@ -115,9 +116,6 @@ type run struct {
 	jobs      []work.Job
 	published int
 }
-
-// left is the kind of event for a message that was still in a queue at the end.
-const left ledger.Kind = "left"
 
 // play runs a part and returns the verdict of the judge.
 func (l *lab) play(ctx context.Context, w *ways.Way, kind string, p part) (v verdict, err error) {
@@ -194,12 +192,12 @@ func (r *run) seat(ctx context.Context, w *ways.Way) error {
 func (r *run) all(ctx context.Context, due []faults.Fault) error {
 	declared := time.Now()
 	for _, j := range r.jobs {
-		r.log.Write(ledger.Event{Kind: ledger.Published, ID: j.ID(), Seq: j.Seq, Do: j.Do, Outcome: ledger.Confirmed})
+		r.log.Write(audit.Event{Kind: audit.Published, ID: j.ID(), Seq: j.Seq, Do: j.Do, Outcome: audit.Confirmed})
 	}
 	if err := r.publishUpTo(ctx, len(r.jobs)/(len(due)+1)); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(due, func(f faults.Fault) bool { return f.Name == ledger.BrokerKill }) {
+	if slices.ContainsFunc(due, func(f faults.Fault) bool { return f.Name == audit.BrokerKill }) {
 		pause.For(ctx, settled-time.Since(declared))
 	}
 	r.fleet.Start(ctx)
@@ -214,7 +212,7 @@ func (r *run) all(ctx context.Context, due []faults.Fault) error {
 	}
 	_ = r.fleet.Stop() // one that hangs was killed
 	if drained {
-		r.log.Write(ledger.Event{Kind: ledger.Drained})
+		r.log.Write(audit.Event{Kind: audit.Drained})
 	}
 	return r.collect(ctx)
 }
@@ -287,9 +285,9 @@ func (r *run) collect(ctx context.Context) error {
 		before := found
 		err := r.queues.Take(func(d *amqp.Delivery, dead bool) {
 			found++
-			e := ledger.Event{Kind: left, ID: d.MessageId, Copy: ways.CopyOf(d)}
+			e := audit.Event{Kind: audit.Left, ID: d.MessageId, Copy: ways.CopyOf(d)}
 			if dead {
-				e.Kind = ledger.Dead
+				e.Kind = audit.Dead
 			}
 			r.log.Write(e)
 		})

@@ -12,6 +12,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/integration/lab/ways"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // spec is the configuration of a consumer process.
@@ -35,7 +36,7 @@ func runWorker(ctx context.Context, s spec) error {
 	c := &ways.Client{
 		Spec: s.Spec, Handle: func(d *amqp.Delivery) error { return handle(log, s, d) },
 		Copies: func(d *amqp.Delivery, copied string) {
-			log.Write(ledger.Event{Kind: ledger.Copied, ID: d.MessageId, Copy: copied, Token: ways.CopyOf(d)})
+			log.Write(audit.Event{Kind: audit.Copied, ID: d.MessageId, Copy: copied, Token: ways.CopyOf(d)})
 		},
 	}
 	return errors.Join(way.Work(ctx, c), log.Close())
@@ -46,13 +47,13 @@ func handle(log *ledger.Log, s spec, d *amqp.Delivery) error {
 	if err != nil {
 		return err
 	}
-	log.Write(ledger.Event{Kind: ledger.Began, ID: d.MessageId, Copy: ways.CopyOf(d)})
+	log.Write(audit.Event{Kind: audit.Began, ID: d.MessageId, Copy: ways.CopyOf(d)})
 	if err = do(j, s.History); err == nil {
 		err = work.Call(context.Background(), s.Calls)
 	}
-	e := ledger.Event{Kind: ledger.Ended, ID: d.MessageId, Outcome: ledger.OK}
+	e := audit.Event{Kind: audit.Ended, ID: d.MessageId, Outcome: audit.OK}
 	if err != nil {
-		e.Outcome = ledger.Failed
+		e.Outcome = audit.Failed
 	}
 	log.Write(e)
 	return err

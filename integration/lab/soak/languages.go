@@ -15,7 +15,7 @@ import (
 
 	"github.com/strikesmq/strikes/integration/internal/faults"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
-	"github.com/strikesmq/strikes/integration/internal/ledger"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
@@ -64,7 +64,7 @@ func (k *soak) seat(ctx context.Context) error {
 			return err
 		}
 		s.Exited = func(number int, err error) {
-			k.log.Forward(ledger.Event{Kind: ledger.Exited, Process: number, Err: text(err)})
+			k.log.Forward(audit.Event{Kind: audit.Exited, Process: number, Err: text(err)})
 		}
 		if language == inHTTP {
 			if err := k.push(ctx, s, spec); err != nil {

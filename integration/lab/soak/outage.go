@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/work"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 const (
@@ -33,9 +33,9 @@ func (c *config) settleOutage(given map[string]bool) {
 // outage begins when a quarter of the messages is done.
 func planOutage(jobs []work.Job, rnd *rand.Rand) []work.Job {
 	for i := range jobs {
-		jobs[i] = work.Job{Seq: i + 1, Do: ledger.Succeed, Ms: 20 + rnd.IntN(40)}
+		jobs[i] = work.Job{Seq: i + 1, Do: audit.Succeed, Ms: 20 + rnd.IntN(40)}
 		if from := len(jobs) / 4; rnd.IntN(outagePoison) == 0 || i >= from && i < from+poisonInARow {
-			jobs[i].Do = ledger.Poison
+			jobs[i].Do = audit.Poison
 		}
 	}
 	return jobs
@@ -72,7 +72,7 @@ func (j *judge) checkOutage() {
 			if x.began.After(away.from) && x.began.Before(away.to) {
 				during++
 			}
-			if x.outcome != ledger.Failed || x.uncounted {
+			if x.outcome != audit.Failed || x.uncounted {
 				continue
 			}
 			if _, lost := x.process.gone[x.session]; lost { // and may have had no time to say that it was not counted
@@ -83,11 +83,11 @@ func (j *judge) checkOutage() {
 		}
 		r.Attempts += during
 		switch m.do {
-		case ledger.Poison:
+		case audit.Poison:
 			if r.Poison++; counted > j.limit || counted+unsure < j.limit {
 				j.report.violated("exact", "%s had %d counted attempts, and its limit is %d: %s", m.id, counted, j.limit, m)
 			}
-		case ledger.Succeed:
+		case audit.Succeed:
 			r.Counted += counted
 			if j.done(m).After(away.from) {
 				r.Good++
@@ -111,7 +111,7 @@ func (j *judge) mostCounted(away span) int {
 	for _, m := range j.messages {
 		failed := 0
 		for _, x := range m.runs {
-			if m.do != ledger.Succeed || x.outcome != ledger.Failed || x.uncounted || x.ended.Before(away.from) {
+			if m.do != audit.Succeed || x.outcome != audit.Failed || x.uncounted || x.ended.Before(away.from) {
 				continue
 			}
 			if failed++; failed == 1 {
@@ -136,14 +136,14 @@ func (j *judge) lateSuccesses(away span) (n int) {
 	first := never
 	for _, m := range j.messages {
 		for _, x := range m.runs {
-			if m.do == ledger.Succeed && x.outcome == ledger.Failed && x.ended.After(away.from) && x.ended.Before(first) {
+			if m.do == audit.Succeed && x.outcome == audit.Failed && x.ended.After(away.from) && x.ended.Before(first) {
 				first = x.ended
 			}
 		}
 	}
 	for _, p := range j.processes {
 		if slices.ContainsFunc(p.runs, func(x *run) bool {
-			return x.outcome == ledger.OK && x.ended.After(first.Add(-reportTakes)) && x.ended.Before(away.to)
+			return x.outcome == audit.OK && x.ended.After(first.Add(-reportTakes)) && x.ended.Before(away.to)
 		}) {
 			n++
 		}
@@ -189,7 +189,7 @@ func (j *judge) checkResumed(away span, r *outageReport) {
 // that has prefetched messages that always fail ends those first.
 func (r *run) goesOn() bool {
 	_, lost := r.process.gone[r.session] // then the report that it was not counted may be lost
-	return r.outcome == ledger.OK || r.outcome == ledger.Failed && !r.uncounted && !lost
+	return r.outcome == audit.OK || r.outcome == audit.Failed && !r.uncounted && !lost
 }
 
 func seconds(d time.Duration) float64 { return d.Round(time.Second / 10).Seconds() }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/ledger"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -44,48 +45,48 @@ func TestOutage(t *testing.T) {
 // again before the second good message is handled in the second process.
 func outage(change func(h *history)) history {
 	h := history{}
-	for i, do := range []string{ledger.Succeed, ledger.Succeed, ledger.Poison, ledger.Poison} {
-		h.add(ledger.Event{Kind: ledger.Published, ID: fmt.Sprint(do, i), Do: do, Seq: i + 1, Outcome: ledger.Confirmed})
+	for i, do := range []string{audit.Succeed, audit.Succeed, audit.Poison, audit.Poison} {
+		h.add(audit.Event{Kind: audit.Published, ID: fmt.Sprint(do, i), Do: do, Seq: i + 1, Outcome: audit.Confirmed})
 	}
 	for number := 1; number <= 2; number++ {
-		h.add(ledger.Event{Kind: ledger.Opened, Process: number, Session: 1})
+		h.add(audit.Event{Kind: audit.Opened, Process: number, Session: 1})
 	}
-	h.run("succeed0", 1, ledger.OK)
-	h.add(ledger.Event{Kind: ledger.Fault, Fault: ledger.DependencyAway})
-	h.run("succeed1", 2, ledger.Failed)
+	h.run("succeed0", 1, audit.OK)
+	h.add(audit.Event{Kind: audit.Fault, Fault: audit.DependencyAway})
+	h.run("succeed1", 2, audit.Failed)
 	h.uncounted("poison2", 1)
 	h.uncounted("succeed1", 1)
-	h.add(ledger.Event{Kind: ledger.FaultOver, Fault: ledger.DependencyAway})
-	h.run("succeed1", 2, ledger.OK)
-	h.add(ledger.Event{Kind: ledger.Published, ID: "later", Do: ledger.Succeed, Seq: 5, Outcome: ledger.Confirmed})
-	h.run("later", 1, ledger.OK)
+	h.add(audit.Event{Kind: audit.FaultOver, Fault: audit.DependencyAway})
+	h.run("succeed1", 2, audit.OK)
+	h.add(audit.Event{Kind: audit.Published, ID: "later", Do: audit.Succeed, Seq: 5, Outcome: audit.Confirmed})
+	h.run("later", 1, audit.OK)
 	for _, id := range []string{"poison2", "poison3"} {
 		for range strict.limit {
-			h.run(id, 1, ledger.Failed)
+			h.run(id, 1, audit.Failed)
 		}
 		h.dead(id)
 	}
 	change(&h)
-	h.add(ledger.Event{Kind: ledger.Quiet})
-	h.add(ledger.Event{Kind: ledger.Drained})
+	h.add(audit.Event{Kind: audit.Quiet})
+	h.add(audit.Event{Kind: audit.Drained})
 	return h
 }
 
 // uncounted adds a run whose failure is not counted.
 func (h *history) uncounted(id string, process int) {
-	h.run(id, process, ledger.Failed)
-	h.add(ledger.Event{Kind: ledger.Uncounted, ID: id, Token: (*h)[len(*h)-1].Token, Process: process})
+	h.run(id, process, audit.Failed)
+	h.add(audit.Event{Kind: audit.Uncounted, ID: id, Token: (*h)[len(*h)-1].Token, Process: process})
 }
 
 // good adds n messages, one after the other. Each fails some times and is counted, and then succeeds.
 func (h *history) good(n, fails int) {
 	for i := range n {
 		id := fmt.Sprint("more", i)
-		h.add(ledger.Event{Kind: ledger.Published, ID: id, Do: ledger.Succeed, Seq: 9 + i, Outcome: ledger.Confirmed})
+		h.add(audit.Event{Kind: audit.Published, ID: id, Do: audit.Succeed, Seq: 9 + i, Outcome: audit.Confirmed})
 		for range fails {
-			h.run(id, 1, ledger.Failed)
+			h.run(id, 1, audit.Failed)
 		}
-		h.run(id, 1, ledger.OK)
+		h.run(id, 1, audit.OK)
 	}
 }
 
@@ -103,10 +104,10 @@ func TestOutageRules(t *testing.T) {
 		"a message fails again before eight have failed": {"", func(h *history) {
 			h.good(outageBreaker, 2)
 		}},
-		"poison has an attempt too many": {"exact", func(h *history) { h.run("poison3", 1, ledger.Failed) }},
+		"poison has an attempt too many": {"exact", func(h *history) { h.run("poison3", 1, audit.Failed) }},
 		"poison is dead-lettered early": {"exact", func(h *history) {
-			*h = append(*h, ledger.Event{Kind: ledger.Published, ID: "poison4", Do: ledger.Poison, Seq: 9,
-				Outcome: ledger.Confirmed, At: (*h)[len(*h)-1].At})
+			*h = append(*h, audit.Event{Kind: audit.Published, ID: "poison4", Do: audit.Poison, Seq: 9,
+				Outcome: audit.Confirmed, At: (*h)[len(*h)-1].At})
 			for range strict.limit {
 				h.uncounted("poison4", 1)
 			}
@@ -114,43 +115,43 @@ func TestOutageRules(t *testing.T) {
 		}},
 		"a process goes on too late": {"resumed", func(h *history) {
 			for i := range *h {
-				if e := &(*h)[i]; e.Process == 2 && e.Outcome == ledger.OK {
+				if e := &(*h)[i]; e.Process == 2 && e.Outcome == audit.OK {
 					e.At = e.At.Add(resumedWithin)
 				}
 			}
 		}},
 		"a process goes on with a message that always fails": {"", func(h *history) {
 			for i := range *h {
-				if e := &(*h)[i]; e.Process == 2 && e.Outcome == ledger.OK {
+				if e := &(*h)[i]; e.Process == 2 && e.Outcome == audit.OK {
 					e.At = e.At.Add(resumedWithin)
 				}
-				if e := &(*h)[i]; e.ID == "poison2" && e.Kind != ledger.Dead {
+				if e := &(*h)[i]; e.ID == "poison2" && e.Kind != audit.Dead {
 					e.Process = 2
 				}
 			}
 		}},
 		"a process loses its session, and with it the word that an attempt was not counted": {"", func(h *history) {
-			h.run("poison3", 2, ledger.Failed)
-			h.add(ledger.Event{Kind: ledger.Lost, Process: 2, Session: 1})
+			h.run("poison3", 2, audit.Failed)
+			h.add(audit.Event{Kind: audit.Lost, Process: 2, Session: 1})
 		}},
 		"a process goes on soon after another session": {"", func(h *history) {
 			for i := range *h {
-				if e := &(*h)[i]; e.Process == 2 && e.Outcome == ledger.OK {
+				if e := &(*h)[i]; e.Process == 2 && e.Outcome == audit.OK {
 					e.At = e.At.Add(2 * resumedWithin)
-					h.add(ledger.Event{Kind: ledger.Opened, Process: 2, Session: 2, At: e.At.Add(-time.Second)})
+					h.add(audit.Event{Kind: audit.Opened, Process: 2, Session: 2, At: e.At.Add(-time.Second)})
 				}
 			}
 		}},
 		"a process never goes on": {"resumed", func(h *history) {
 			for i := range *h {
-				if e := &(*h)[i]; e.Process == 2 && e.Outcome == ledger.OK {
-					e.Outcome = ledger.Cancelled
+				if e := &(*h)[i]; e.Process == 2 && e.Outcome == audit.OK {
+					e.Outcome = audit.Cancelled
 				}
 			}
 		}},
 		"the service was never away": {"resumed", func(h *history) {
-			h.without(ledger.Fault, "")
-			h.without(ledger.FaultOver, "")
+			h.without(audit.Fault, "")
+			h.without(audit.FaultOver, "")
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

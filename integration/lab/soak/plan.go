@@ -5,8 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 
-	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/work"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // share is how many of a thousand messages are of each kind; the rest succeed. Killers and those that pass the deadline
@@ -15,7 +15,7 @@ var share = []struct {
 	do     string
 	permil int
 }{
-	{ledger.Slow, 20}, {ledger.Fail, 80}, {ledger.Poison, 20}, {ledger.Reject, 10}, {ledger.Panic, 10},
+	{audit.Slow, 20}, {audit.Fail, 80}, {audit.Poison, 20}, {audit.Reject, 10}, {audit.Panic, 10},
 }
 
 // plan lays out the jobs.
@@ -25,7 +25,7 @@ func plan(cfg config, rnd *rand.Rand) []work.Job {
 		return planOutage(jobs, rnd)
 	}
 	for i := range jobs {
-		jobs[i] = work.Job{Seq: i + 1, Do: ledger.Succeed, Ms: rnd.IntN(3), Lane: (i + 1) % cfg.lanes}
+		jobs[i] = work.Job{Seq: i + 1, Do: audit.Succeed, Ms: rnd.IntN(3), Lane: (i + 1) % cfg.lanes}
 		if cfg.plain {
 			jobs[i].Ms = 20 + rnd.IntN(40)
 			continue
@@ -38,19 +38,19 @@ func plan(cfg config, rnd *rand.Rand) []work.Job {
 			}
 		}
 		switch jobs[i].Do {
-		case ledger.Slow:
+		case audit.Slow:
 			if jobs[i].Ms = 100 + rnd.IntN(400); cfg.ordered {
 				jobs[i].Ms /= 50
 			}
-		case ledger.Fail:
+		case audit.Fail:
 			jobs[i].Times = 1 + rnd.IntN(maxRetries)
 		}
 	}
 	for _, costly := range []struct {
 		do string
 		n  int
-	}{{ledger.Kill, cfg.killers}, {ledger.Hang, cfg.hangs}, {ledger.Deaf, cfg.hangs / 2},
-		{ledger.Abandon, cfg.abandoned}} {
+	}{{audit.Kill, cfg.killers}, {audit.Hang, cfg.hangs}, {audit.Deaf, cfg.hangs / 2},
+		{audit.Abandon, cfg.abandoned}} {
 		for _, i := range rnd.Perm(len(jobs))[:min(costly.n, len(jobs))] {
 			jobs[i] = work.Job{Seq: i + 1, Do: costly.do, Lane: jobs[i].Lane}
 		}
@@ -62,13 +62,13 @@ func plan(cfg config, rnd *rand.Rand) []work.Job {
 func outcome(ctx context.Context, j work.Job, err error) string {
 	switch {
 	case err == nil:
-		return ledger.OK
-	case j.Do == ledger.Reject && errors.Is(err, work.ErrJob):
-		return ledger.Rejected
+		return audit.OK
+	case j.Do == audit.Reject && errors.Is(err, work.ErrJob):
+		return audit.Rejected
 	case errors.Is(err, work.ErrJob):
-		return ledger.Failed
+		return audit.Failed
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return ledger.TimedOut
+		return audit.TimedOut
 	}
-	return ledger.Cancelled
+	return audit.Cancelled
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/integration/internal/work"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/publisher"
@@ -75,8 +76,8 @@ func (p *producer) publish(ctx context.Context, pub *publisher.Publisher, from, 
 		var again []publisher.Message
 		for i, m := range left {
 			j := of[m.MessageId]
-			p.log.Write(ledger.Event{
-				Kind: ledger.Published, ID: m.MessageId, Seq: j.Seq, Lane: strconv.Itoa(j.Lane), Do: j.Do,
+			p.log.Write(audit.Event{
+				Kind: audit.Published, ID: m.MessageId, Seq: j.Seq, Lane: strconv.Itoa(j.Lane), Do: j.Do,
 				Outcome: published(errs[i]), Err: text(errs[i]),
 			})
 			if errs[i] != nil {
@@ -92,11 +93,11 @@ func published(err error) string {
 	var e *publisher.Error
 	switch {
 	case err == nil:
-		return ledger.Confirmed
+		return audit.Confirmed
 	case errors.As(err, &e) && !e.Undecided:
-		return ledger.Unsent
+		return audit.Unsent
 	}
-	return ledger.Undecided
+	return audit.Undecided
 }
 
 // waitForRoom waits until the backlog is worked off, or a broker that is away has come back to say so.

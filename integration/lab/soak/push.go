@@ -20,6 +20,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/work"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
@@ -116,7 +117,7 @@ func (p *pusher) joined() (left func()) {
 	number := p.number
 	p.lose(number)
 	p.sessions++
-	p.log.Forward(ledger.Event{Kind: ledger.Opened, Process: number, Session: p.sessions})
+	p.log.Forward(audit.Event{Kind: audit.Opened, Process: number, Session: p.sessions})
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -129,7 +130,7 @@ func (p *pusher) joined() (left func()) {
 // lose records that the newest session was lost, if it has ended.
 func (p *pusher) lose(number int) {
 	if !p.lost.IsZero() {
-		p.log.Forward(ledger.Event{Kind: ledger.Lost, At: p.lost, Process: number, Session: p.sessions,
+		p.log.Forward(audit.Event{Kind: audit.Lost, At: p.lost, Process: number, Session: p.sessions,
 			Err: "its connection ended"})
 	}
 	p.lost = time.Time{}
@@ -160,7 +161,7 @@ func (p *pusher) decided(process int, line []byte) {
 		panic(fmt.Sprintf("consume --json printed %q: %v", line, err))
 	}
 	if d.Decision == "dead-letter" {
-		p.log.Forward(ledger.Event{Kind: ledger.Decided, Process: process, ID: d.ID, Token: d.Token})
+		p.log.Forward(audit.Event{Kind: audit.Decided, Process: process, ID: d.ID, Token: d.Token})
 	}
 }
 
@@ -221,13 +222,13 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	process, _ := strconv.Atoi(path.Base(r.URL.Path))
 	number, _ := strconv.Atoi(r.Header.Get("Strikes-Attempt"))
 	began := time.Now()
-	e := ledger.Event{Kind: ledger.Began, At: began, Process: process, ID: r.Header.Get("Strikes-Message-Id"),
+	e := audit.Event{Kind: audit.Began, At: began, Process: process, ID: r.Header.Get("Strikes-Message-Id"),
 		Token: r.Header.Get("Strikes-Token"), Remote: true}
 	p.log.Forward(e)
 	var once sync.Once
 	end := func(outcome string) {
 		once.Do(func() {
-			e.Kind, e.At, e.Outcome = ledger.Ended, time.Now(), outcome
+			e.Kind, e.At, e.Outcome = audit.Ended, time.Now(), outcome
 			p.log.Forward(e)
 		})
 	}
@@ -247,22 +248,22 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // request came, or because it stops or lost its session.
 func hungUp(after, timeout time.Duration) string {
 	if after >= timeout/2 {
-		return ledger.TimedOut
+		return audit.TimedOut
 	}
-	return ledger.Cancelled
+	return audit.Cancelled
 }
 
 // answer is the outcome of a job, and the response that says so. A panic is a 500, as with most servers of HTTP.
 func answer(j work.Job, err error) (outcome string, status int) {
 	switch {
 	case err == nil:
-		return ledger.OK, http.StatusNoContent
-	case j.Do == ledger.Reject:
-		return ledger.Rejected, http.StatusUnprocessableEntity
-	case j.Do == ledger.Panic:
-		return ledger.Panicked, http.StatusInternalServerError
+		return audit.OK, http.StatusNoContent
+	case j.Do == audit.Reject:
+		return audit.Rejected, http.StatusUnprocessableEntity
+	case j.Do == audit.Panic:
+		return audit.Panicked, http.StatusInternalServerError
 	}
-	return ledger.Failed, http.StatusInternalServerError
+	return audit.Failed, http.StatusInternalServerError
 }
 
 // firstEndpoint numbers the parts of endpoints in the history, beyond those of consumers.
@@ -273,7 +274,7 @@ func (k *soak) endpoint(spec workerSpec) *fleet.Fleet {
 	return &fleet.Fleet{Rest: restartAfter, Fail: k.fail, Seats: []*fleet.Seat{{
 		Command: func(int) (*exec.Cmd, io.Closer, error) { return fleet.Command(spec) },
 		Exited: func(int, error) {
-			k.log.Write(ledger.Event{Kind: ledger.Fault, Fault: ledger.EndpointDied})
+			k.log.Write(audit.Event{Kind: audit.Fault, Fault: audit.EndpointDied})
 		},
 	}}}
 }

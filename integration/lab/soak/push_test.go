@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/integration/internal/ledger"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // TestSessionsOfAPusher: a session that ended before the process was told to stop was lost, and one that another
@@ -15,16 +16,16 @@ import (
 func TestSessionsOfAPusher(t *testing.T) {
 	for name, tc := range map[string]struct {
 		play func(p *pusher)
-		want []ledger.Kind
+		want []audit.Kind
 	}{
 		"clean": {func(p *pusher) {
 			left := p.joined()
 			p.told(syscall.SIGTERM)
 			left()
 			p.exited(1, nil)
-		}, []ledger.Kind{ledger.Opened}},
+		}, []audit.Kind{audit.Opened}},
 		"lost, then stopped": {func(p *pusher) { left := p.joined(); left(); p.told(syscall.SIGTERM); p.exited(1, nil) },
-			[]ledger.Kind{ledger.Opened, ledger.Lost}},
+			[]audit.Kind{audit.Opened, audit.Lost}},
 		"lost, then another": {func(p *pusher) {
 			p.joined()()
 			left := p.joined()
@@ -32,11 +33,11 @@ func TestSessionsOfAPusher(t *testing.T) {
 			left()
 			p.exited(1, nil)
 		},
-			[]ledger.Kind{ledger.Opened, ledger.Lost, ledger.Opened}},
+			[]audit.Kind{audit.Opened, audit.Lost, audit.Opened}},
 		"killed": {func(p *pusher) {
 			p.joined()()
 			p.exited(1, errors.New("killed"))
-		}, []ledger.Kind{ledger.Opened, ledger.Lost}},
+		}, []audit.Kind{audit.Opened, audit.Lost}},
 	} {
 		dir := filepath.Clean(t.TempDir())
 		log, err := ledger.Append(dir, 0)
@@ -45,7 +46,7 @@ func TestSessionsOfAPusher(t *testing.T) {
 		need(t, log.Close())
 		events, err := ledger.Read(dir)
 		need(t, err)
-		var got []ledger.Kind
+		var got []audit.Kind
 		for _, e := range events {
 			got = append(got, e.Kind)
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/strikesmq/strikes/integration/internal/ledger"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // rules has the rules that a soak checks from end to end, in the order of the report. The simulation of package
@@ -101,7 +101,7 @@ func (m *message) given() time.Time {
 var never = time.Unix(1<<40, 0)
 
 func (m *message) handled() bool {
-	return slices.ContainsFunc(m.runs, func(r *run) bool { return r.outcome == ledger.OK })
+	return slices.ContainsFunc(m.runs, func(r *run) bool { return r.outcome == audit.OK })
 }
 
 // run is one run of a handler.
@@ -160,7 +160,7 @@ type judge struct {
 }
 
 // check decides the rules from a history in the order of its times.
-func check(p promise, history []ledger.Event) *report {
+func check(p promise, history []audit.Event) *report {
 	j := &judge{
 		promise: p, report: &report{FaultsByKind: map[string]int{}, Violations: map[string]finding{}},
 		messages: map[string]*message{}, processes: map[int]*process{}, runs: map[string]*run{},
@@ -196,17 +196,17 @@ func check(p promise, history []ledger.Event) *report {
 }
 
 // add takes in an event.
-func (j *judge) add(e ledger.Event) {
+func (j *judge) add(e audit.Event) {
 	j.end = e.At
 	p, m := j.process(e.Process), j.message(e.ID)
 	switch e.Kind {
-	case ledger.Published:
+	case audit.Published:
 		m.do, m.seq, m.lane = e.Do, e.Seq, e.Lane
-		m.confirmed = m.confirmed || e.Outcome == ledger.Confirmed
-		if e.Outcome != ledger.Unsent {
+		m.confirmed = m.confirmed || e.Outcome == audit.Confirmed
+		if e.Outcome != audit.Unsent {
 			m.copies++
 		}
-	case ledger.Opened:
+	case audit.Opened:
 		if len(j.deaf) == 0 { // the broker has just started
 			j.deaf = append(j.deaf, span{e.At, e.At.Add(election)})
 		}
@@ -214,65 +214,65 @@ func (j *judge) add(e ledger.Event) {
 		for s := 1; s < e.Session; s++ { // it may have had no time to write down that it was lost
 			p.lose(s, e.At)
 		}
-	case ledger.Lost:
+	case audit.Lost:
 		p.lose(e.Session, e.At.Add(-unaware))
-	case ledger.Exited:
+	case audit.Exited:
 		p.exited, p.killed = e.At, e.Err != ""
-	case ledger.Asked:
+	case audit.Asked:
 		m.attempts[e.Token] = true
-	case ledger.Began:
+	case audit.Began:
 		m.attempts[e.Token] = true
 		if e.Remote { // the endpoint does not know
 			e.Session = max(p.sessions, 1)
 		}
 		r := &run{process: p, session: e.Session, remote: e.Remote, began: e.At}
 		m.runs, p.runs, j.runs[e.Token] = append(m.runs, r), append(p.runs, r), r
-	case ledger.Ended:
+	case audit.Ended:
 		if r := j.runs[e.Token]; r != nil {
 			r.ended, r.outcome = e.At, e.Outcome
 		}
-	case ledger.Uncounted:
+	case audit.Uncounted:
 		if r := j.runs[e.Token]; r != nil {
 			r.uncounted = true
 		}
-	case ledger.Decided:
+	case audit.Decided:
 		m.decided = append(m.decided, e.At)
-	case ledger.Counted:
+	case audit.Counted:
 		m.counted = true
-	case ledger.Dead:
-		if m.dead++; e.Outcome != ledger.Rejected {
+	case audit.Dead:
+		if m.dead++; e.Outcome != audit.Rejected {
 			j.report.violated("bound", "%s was dead-lettered by the broker itself: %s", e.ID, e.Outcome)
 		}
-	case ledger.Forgot:
+	case audit.Forgot:
 		j.losses = append(j.losses, e.At)
-	case ledger.Fault, ledger.FaultOver:
+	case audit.Fault, audit.FaultOver:
 		j.addFault(e)
-	case ledger.Quiet:
+	case audit.Quiet:
 		j.quiet = e.At
-	case ledger.Drained:
+	case audit.Drained:
 		j.drained = e.At
-	case ledger.Undrained:
+	case audit.Undrained:
 		j.report.violated("drained", "not drained: %s", e.Err)
 	}
 }
 
-func (j *judge) addFault(e ledger.Event) {
+func (j *judge) addFault(e audit.Event) {
 	switch {
-	case e.Fault == ledger.EndpointDied:
+	case e.Fault == audit.EndpointDied:
 		j.endpoint = append(j.endpoint, e.At)
-	case e.Fault == ledger.DependencyAway && e.Kind == ledger.FaultOver:
+	case e.Fault == audit.DependencyAway && e.Kind == audit.FaultOver:
 		j.outages = append(j.outages, span{j.begun[e.Fault], e.At})
-	case e.Kind == ledger.Fault:
+	case e.Kind == audit.Fault:
 		j.report.FaultsByKind[e.Fault]++
 		j.begun[e.Fault] = e.At
-		if e.Fault == ledger.BrokerKill {
+		if e.Fault == audit.BrokerKill {
 			j.upsets = append(j.upsets, span{e.At, e.At})
 		}
 	case j.cluster:
 		// deliveries of the node's clients go to others; their sessions stay, and the broker ignores their acks
 		j.upsets = append(j.upsets, span{j.begun[e.Fault], e.At.Add(aftermath)})
 	}
-	if e.Kind == ledger.FaultOver && (e.Fault == ledger.BrokerKill || e.Fault == ledger.BrokerRestart) {
+	if e.Kind == audit.FaultOver && (e.Fault == audit.BrokerKill || e.Fault == audit.BrokerRestart) {
 		j.deaf = append(j.deaf, span{j.begun[e.Fault].Add(-slack), e.At.Add(election)})
 	}
 }
@@ -318,7 +318,7 @@ func (j *judge) checkLost(m *message) {
 // checkInnocent checks that a message whose handler always succeeds is not dead-lettered. A crash of it may be counted
 // if its process dies at the wrong moment, or if it waits for the store too long. A stop is no reason to count.
 func (j *judge) checkInnocent(m *message) {
-	if m.do != ledger.Succeed && m.do != ledger.Slow {
+	if m.do != audit.Succeed && m.do != audit.Slow {
 		return
 	}
 	if m.dead > 0 {
@@ -331,7 +331,7 @@ func (j *judge) checkInnocent(m *message) {
 	died := slices.ContainsFunc(slices.Collect(maps.Values(j.processes)), func(p *process) bool {
 		return p.died() && len(p.runs) > 0 // else the signal came before the process could heed it
 	})
-	late := slices.ContainsFunc(m.runs, func(r *run) bool { return r.outcome == ledger.TimedOut })
+	late := slices.ContainsFunc(m.runs, func(r *run) bool { return r.outcome == audit.TimedOut })
 	if of := j.report.FaultsByKind; of["sigterm"] > 0 && len(of) == 1 && !died && !late {
 		j.report.violated("innocents", "%s was to %s, and was counted although processes only stopped: %s", m.id, m.do, m)
 	}
@@ -368,7 +368,7 @@ func (j *judge) checkBound(m *message) {
 			m.id, len(m.runs), most, returned, losses, m.copies, m)
 	case handled > copies:
 		j.report.violated("bound", "%s ran again after it was handled: %s", m.id, m)
-	case m.dead > 0 && m.do != ledger.Reject && len(m.attempts)+j.untold(first, m.given()) < j.limit:
+	case m.dead > 0 && m.do != audit.Reject && len(m.attempts)+j.untold(first, m.given()) < j.limit:
 		j.report.violated("bound", "%s was dead-lettered after %d attempts, and its limit is %d: %s", m.id, len(m.attempts),
 			j.limit, m)
 	}
@@ -383,9 +383,9 @@ func (j *judge) returns(r *run, until time.Time) int {
 	})
 	stopped := !r.process.killed && within(r.process.exited, r.began, until)
 	switch {
-	case r.outcome == ledger.OK && (lost || died):
+	case r.outcome == audit.OK && (lost || died):
 		return 2 // its ack was lost, and the suspicion forgotten
-	case lost, stopped, r.uncounted, r.outcome == ledger.Cancelled, j.upset(r.began, until), died && j.beside(r):
+	case lost, stopped, r.uncounted, r.outcome == audit.Cancelled, j.upset(r.began, until), died && j.beside(r):
 		return 1
 	}
 	return 0
@@ -398,7 +398,7 @@ func (j *judge) inTime(r *run) bool {
 	if r.remote {
 		margin = slack
 	}
-	return r.outcome == ledger.OK && r.ended.Sub(r.began) < j.handlerTimeout-margin
+	return r.outcome == audit.OK && r.ended.Sub(r.began) < j.handlerTimeout-margin
 }
 
 // beside reports whether an abandoned handler ran beside it, so that the crash of their process was not counted.
@@ -476,7 +476,7 @@ func (j *judge) checkOrder() {
 func (j *judge) done(m *message) time.Time {
 	var all []time.Time
 	for _, r := range m.runs {
-		if r.outcome == ledger.OK {
+		if r.outcome == audit.OK {
 			all = append(all, r.ended)
 		}
 	}

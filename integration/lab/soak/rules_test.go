@@ -7,17 +7,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/strikesmq/strikes/integration/internal/ledger"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // history is written by tests, a tick an event.
-type history []ledger.Event
+type history []audit.Event
 
 const tick = 400 * time.Millisecond
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func (h *history) add(e ledger.Event) {
+func (h *history) add(e audit.Event) {
 	if e.At.IsZero() {
 		e.At = noon.Add(time.Duration(len(*h)) * tick)
 	}
@@ -26,27 +26,27 @@ func (h *history) add(e ledger.Event) {
 
 // run adds a run that ends.
 func (h *history) run(id string, process int, outcome string) {
-	e := ledger.Event{Kind: ledger.Began, ID: id, Token: fmt.Sprintf("t%d", len(*h)), Process: process, Session: 1}
+	e := audit.Event{Kind: audit.Began, ID: id, Token: fmt.Sprintf("t%d", len(*h)), Process: process, Session: 1}
 	h.add(e)
-	e.Kind, e.Outcome = ledger.Ended, outcome
+	e.Kind, e.Outcome = audit.Ended, outcome
 	h.add(e)
 }
 
 // kill adds a run that kills its process.
 func (h *history) kill(id string, process int) {
-	h.add(ledger.Event{Kind: ledger.Opened, Process: process, Session: 1})
+	h.add(audit.Event{Kind: audit.Opened, Process: process, Session: 1})
 	h.run(id, process, "")
 	*h = (*h)[:len(*h)-1]
-	h.add(ledger.Event{Kind: ledger.Exited, Process: process, Err: "signal: killed"})
+	h.add(audit.Event{Kind: audit.Exited, Process: process, Err: "signal: killed"})
 }
 
 func (h *history) dead(id string) {
-	h.add(ledger.Event{Kind: ledger.Decided, ID: id, Process: 1})
-	h.add(ledger.Event{Kind: ledger.Dead, ID: id, Outcome: ledger.Rejected})
+	h.add(audit.Event{Kind: audit.Decided, ID: id, Process: 1})
+	h.add(audit.Event{Kind: audit.Dead, ID: id, Outcome: audit.Rejected})
 }
 
-func (h *history) without(kind ledger.Kind, id string) {
-	*h = slices.DeleteFunc(*h, func(e ledger.Event) bool { return e.Kind == kind && (id == "" || e.ID == id) })
+func (h *history) without(kind audit.Kind, id string) {
+	*h = slices.DeleteFunc(*h, func(e audit.Event) bool { return e.Kind == kind && (id == "" || e.ID == id) })
 }
 
 // variant lists the defects of a consumer.
@@ -66,20 +66,20 @@ type variant struct {
 func play(v variant) history {
 	h := history{}
 	const last = "last"
-	for i, do := range []string{ledger.Succeed, ledger.Fail, ledger.Poison, ledger.Kill, last} {
-		e := ledger.Event{Kind: ledger.Published, ID: do, Do: do, Seq: i + 1, Outcome: ledger.Confirmed}
+	for i, do := range []string{audit.Succeed, audit.Fail, audit.Poison, audit.Kill, last} {
+		e := audit.Event{Kind: audit.Published, ID: do, Do: do, Seq: i + 1, Outcome: audit.Confirmed}
 		if do == last {
-			e.Do = ledger.Succeed
+			e.Do = audit.Succeed
 		}
 		h.add(e)
 	}
-	h.add(ledger.Event{Kind: ledger.Opened, Process: 1, Session: 1})
+	h.add(audit.Event{Kind: audit.Opened, Process: 1, Session: 1})
 	if v.reorders {
-		h.run(last, 1, ledger.OK)
+		h.run(last, 1, audit.OK)
 	}
-	h.run(ledger.Succeed, 1, ledger.OK)
+	h.run(audit.Succeed, 1, audit.OK)
 	if v.again {
-		h.run(ledger.Succeed, 1, ledger.OK)
+		h.run(audit.Succeed, 1, audit.OK)
 	}
 	limit := 4
 	switch {
@@ -91,27 +91,27 @@ func play(v variant) history {
 		limit = 7
 	}
 	for range min(limit, 3) {
-		h.run(ledger.Fail, 1, ledger.Failed)
+		h.run(audit.Fail, 1, audit.Failed)
 	}
 	switch {
 	case v.twice:
-		h.dead(ledger.Fail)
+		h.dead(audit.Fail)
 	case !v.loses:
-		h.run(ledger.Fail, 1, ledger.OK)
+		h.run(audit.Fail, 1, audit.OK)
 	}
 	for range limit {
-		h.run(ledger.Poison, 1, ledger.Failed)
+		h.run(audit.Poison, 1, audit.Failed)
 	}
 	if !v.loses {
-		h.dead(ledger.Poison)
+		h.dead(audit.Poison)
 	}
 	for i := range 4 {
-		if h.kill(ledger.Kill, 2+i); v.acksEarly {
+		if h.kill(audit.Kill, 2+i); v.acksEarly {
 			break
 		}
 	}
 	if !v.acksEarly {
-		h.dead(ledger.Kill)
+		h.dead(audit.Kill)
 	}
 	switch {
 	case v.blames:
@@ -120,11 +120,11 @@ func play(v variant) history {
 		}
 		h.dead(last)
 	case !v.reorders:
-		h.run(last, 1, ledger.OK)
+		h.run(last, 1, audit.OK)
 	}
-	h.add(ledger.Event{Kind: ledger.Quiet})
+	h.add(audit.Event{Kind: audit.Quiet})
 	if !v.stuck {
-		h.add(ledger.Event{Kind: ledger.Drained})
+		h.add(audit.Event{Kind: audit.Drained})
 	}
 	return h
 }
@@ -167,91 +167,91 @@ func TestBrokenConsumersAreFound(t *testing.T) {
 
 // TestRules changes the history of a consumer that works in one place.
 func TestRules(t *testing.T) {
-	killed := func(h *history) { h.add(ledger.Event{Kind: ledger.Fault, Fault: ledger.BrokerKill}) }
-	again := func(h *history) { h.run(ledger.Succeed, 1, ledger.OK) }
+	killed := func(h *history) { h.add(audit.Event{Kind: audit.Fault, Fault: audit.BrokerKill}) }
+	again := func(h *history) { h.run(audit.Succeed, 1, audit.OK) }
 	counted := func(h *history) {
-		h.add(ledger.Event{Kind: ledger.Fault, Fault: "sigterm"})
-		h.add(ledger.Event{Kind: ledger.Counted, ID: ledger.Succeed})
+		h.add(audit.Event{Kind: audit.Fault, Fault: "sigterm"})
+		h.add(audit.Event{Kind: audit.Counted, ID: audit.Succeed})
 	}
 	for name, tc := range map[string]struct {
 		want   string // rule; empty: none is violated
 		change func(h *history)
 	}{
 		"a dead letter lost": {"lost", func(h *history) {
-			h.without(ledger.Dead, ledger.Poison)
+			h.without(audit.Dead, audit.Poison)
 		}},
 		"published and never delivered": {"lost", func(h *history) {
-			h.add(ledger.Event{Kind: ledger.Published, ID: "x", Do: ledger.Succeed, Seq: 9, Outcome: ledger.Confirmed})
+			h.add(audit.Event{Kind: audit.Published, ID: "x", Do: audit.Succeed, Seq: 9, Outcome: audit.Confirmed})
 		}},
 		"published and perhaps not in the queue": {"", func(h *history) {
-			h.add(ledger.Event{Kind: ledger.Published, ID: "x", Do: ledger.Succeed, Seq: 9, Outcome: ledger.Undecided})
+			h.add(audit.Event{Kind: audit.Published, ID: "x", Do: audit.Succeed, Seq: 9, Outcome: audit.Undecided})
 		}},
 		"dead-lettered by the broker": {"bound", func(h *history) {
-			h.add(ledger.Event{Kind: ledger.Dead, ID: ledger.Poison, Outcome: "delivery_limit"})
+			h.add(audit.Event{Kind: audit.Dead, ID: audit.Poison, Outcome: "delivery_limit"})
 		}},
 		"rejected at its first run": {"", func(h *history) {
-			h.add(ledger.Event{Kind: ledger.Published, ID: "x", Do: ledger.Reject, Seq: 9, Outcome: ledger.Confirmed})
-			h.run("x", 1, ledger.Rejected)
+			h.add(audit.Event{Kind: audit.Published, ID: "x", Do: audit.Reject, Seq: 9, Outcome: audit.Confirmed})
+			h.run("x", 1, audit.Rejected)
 			h.dead("x")
 		}},
 		"dead-lettered before its handler began": {"", func(h *history) {
-			h.add(ledger.Event{Kind: ledger.Published, ID: "x", Do: ledger.Poison, Seq: 9, Outcome: ledger.Confirmed})
+			h.add(audit.Event{Kind: audit.Published, ID: "x", Do: audit.Poison, Seq: 9, Outcome: audit.Confirmed})
 			for range 3 {
-				h.run("x", 1, ledger.Failed)
+				h.run("x", 1, audit.Failed)
 			}
-			h.add(ledger.Event{Kind: ledger.Asked, ID: "x", Token: "asked", Process: 2})
-			h.add(ledger.Event{Kind: ledger.Exited, Process: 2, Err: "signal: killed"})
+			h.add(audit.Event{Kind: audit.Asked, ID: "x", Token: "asked", Process: 2})
+			h.add(audit.Event{Kind: audit.Exited, Process: 2, Err: "signal: killed"})
 			h.dead("x")
 		}},
 		"a kill too many": {"bound", func(h *history) {
 			for i := range 3 {
-				h.kill(ledger.Kill, 12+i)
+				h.kill(audit.Kill, 12+i)
 			}
 		}},
 		"the store forgot before": {"", func(h *history) {
-			at := slices.IndexFunc(*h, func(e ledger.Event) bool { return e.Kind == ledger.Exited })
-			*h = slices.Insert(*h, at+1, ledger.Event{Kind: ledger.Forgot, At: (*h)[at].At})
+			at := slices.IndexFunc(*h, func(e audit.Event) bool { return e.Kind == audit.Exited })
+			*h = slices.Insert(*h, at+1, audit.Event{Kind: audit.Forgot, At: (*h)[at].At})
 			for i := range 3 {
-				h.kill(ledger.Kill, 12+i)
+				h.kill(audit.Kill, 12+i)
 			}
 		}},
 		"beside an abandoned handler": {"", func(h *history) {
 			for i := range 3 {
-				h.add(ledger.Event{Kind: ledger.Began, ID: ledger.Poison, Token: fmt.Sprint("a", i), Process: 12 + i,
+				h.add(audit.Event{Kind: audit.Began, ID: audit.Poison, Token: fmt.Sprint("a", i), Process: 12 + i,
 					Session: 1, At: noon.Add(-time.Minute)})
-				h.kill(ledger.Kill, 12+i)
+				h.kill(audit.Kill, 12+i)
 			}
 			for i := range 3 { // they are of this message alone
-				h.add(ledger.Event{Kind: ledger.Ended, Token: fmt.Sprint("a", i), Outcome: ledger.Cancelled})
+				h.add(audit.Event{Kind: audit.Ended, Token: fmt.Sprint("a", i), Outcome: audit.Cancelled})
 			}
 		}},
 		"a session lost": {"", func(h *history) {
-			h.add(ledger.Event{Kind: ledger.Lost, Process: 1, Session: 1})
+			h.add(audit.Event{Kind: audit.Lost, Process: 1, Session: 1})
 			again(h)
 		}},
 		"a session that another follows": {"", func(h *history) {
-			h.add(ledger.Event{Kind: ledger.Opened, Process: 1, Session: 2})
+			h.add(audit.Event{Kind: audit.Opened, Process: 1, Session: 2})
 			again(h)
 		}},
 		"a handler cancelled": {"", func(h *history) {
-			h.run(ledger.Succeed, 1, ledger.Cancelled)
+			h.run(audit.Succeed, 1, audit.Cancelled)
 		}},
 		"a clean stop": {"", func(h *history) {
-			h.add(ledger.Event{Kind: ledger.Exited, Process: 1})
+			h.add(audit.Event{Kind: audit.Exited, Process: 1})
 			again(h)
 		}},
 		"counted, and processes only stopped": {"innocents", func(h *history) {
-			*h = slices.DeleteFunc(*h, func(e ledger.Event) bool { return e.ID == ledger.Kill || e.Kind == ledger.Exited })
+			*h = slices.DeleteFunc(*h, func(e audit.Event) bool { return e.ID == audit.Kill || e.Kind == audit.Exited })
 			counted(h)
 		}},
 		"counted, and a process died": {"", counted},
 		"the broker killed":           {"", func(h *history) { killed(h); again(h) }},
 		"a second copy": {"", func(h *history) {
-			h.add(ledger.Event{Kind: ledger.Published, ID: ledger.Succeed, Do: ledger.Succeed, Outcome: ledger.Undecided})
+			h.add(audit.Event{Kind: audit.Published, ID: audit.Succeed, Do: audit.Succeed, Outcome: audit.Undecided})
 			again(h)
 		}},
 		"a request whose endpoint died": {"", func(h *history) {
-			h.add(ledger.Event{Kind: ledger.Fault, Fault: ledger.EndpointDied})
+			h.add(audit.Event{Kind: audit.Fault, Fault: audit.EndpointDied})
 			again(h)
 			for i := range *h {
 				(*h)[i].Remote = true
@@ -259,21 +259,21 @@ func TestRules(t *testing.T) {
 		}},
 		"a success after the deadline": {"", func(h *history) {
 			again(h)
-			i := slices.IndexFunc(*h, func(e ledger.Event) bool { return e.Kind == ledger.Ended && e.ID == ledger.Succeed })
+			i := slices.IndexFunc(*h, func(e audit.Event) bool { return e.Kind == audit.Ended && e.ID == audit.Succeed })
 			(*h)[i].At = (*h)[i].At.Add(time.Second)
 		}},
 		"drained too late": {"drained", func(h *history) {
-			i := slices.IndexFunc(*h, func(e ledger.Event) bool { return e.Kind == ledger.Drained })
+			i := slices.IndexFunc(*h, func(e audit.Event) bool { return e.Kind == audit.Drained })
 			(*h)[i].At = (*h)[i].At.Add(2 * time.Minute)
 		}},
 		"not drained": {"drained", func(h *history) {
-			h.add(ledger.Event{Kind: ledger.Undrained, Err: "3 messages are ready"})
+			h.add(audit.Event{Kind: audit.Undrained, Err: "3 messages are ready"})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := play(variant{})
 			tc.change(&h)
-			slices.SortStableFunc(h, func(a, b ledger.Event) int { return a.At.Compare(b.At) })
+			slices.SortStableFunc(h, func(a, b audit.Event) int { return a.At.Compare(b.At) })
 			of := strict
 			of.ordered = false
 			r := check(of, h)
@@ -291,11 +291,11 @@ func TestRules(t *testing.T) {
 func TestAttemptsThatAreNotTold(t *testing.T) {
 	for _, blind := range []bool{true, false} {
 		h := play(variant{})
-		h.add(ledger.Event{Kind: ledger.Published, ID: "x", Do: ledger.Poison, Seq: 9, Outcome: ledger.Confirmed})
+		h.add(audit.Event{Kind: audit.Published, ID: "x", Do: audit.Poison, Seq: 9, Outcome: audit.Confirmed})
 		for range 3 {
-			h.run("x", 1, ledger.Failed)
+			h.run("x", 1, audit.Failed)
 		}
-		h.add(ledger.Event{Kind: ledger.Exited, Process: 2, Err: "signal: killed"})
+		h.add(audit.Event{Kind: audit.Exited, Process: 2, Err: "signal: killed"})
 		h.dead("x")
 		of := strict
 		of.ordered, of.blind = false, blind
@@ -313,10 +313,10 @@ func TestAClusterTakesBack(t *testing.T) {
 		want    int
 	}{{true, 0, 0}, {true, 2 * aftermath, 1}, {false, 0, 1}} {
 		h := play(variant{again: true})
-		for i, kind := range []ledger.Kind{ledger.Fault, ledger.FaultOver} {
-			h.add(ledger.Event{Kind: kind, Fault: "partition", At: noon.Add(time.Duration(i)*time.Second - tc.before)})
+		for i, kind := range []audit.Kind{audit.Fault, audit.FaultOver} {
+			h.add(audit.Event{Kind: kind, Fault: "partition", At: noon.Add(time.Duration(i)*time.Second - tc.before)})
 		}
-		slices.SortStableFunc(h, func(a, b ledger.Event) int { return a.At.Compare(b.At) })
+		slices.SortStableFunc(h, func(a, b audit.Event) int { return a.At.Compare(b.At) })
 		of := strict
 		of.ordered, of.cluster = false, tc.cluster
 		if f := check(of, h).Violations["bound"]; f.Count != tc.want {
@@ -339,17 +339,17 @@ func TestDeadLettersThatTheBrokerDropped(t *testing.T) {
 		{"quorum", 500 * time.Millisecond, 3 * time.Second, 1},
 	} {
 		h := play(variant{})
-		h.without(ledger.Dead, ledger.Poison)
+		h.without(audit.Dead, audit.Poison)
 		for i, e := range h {
 			switch {
-			case e.Kind == ledger.Opened:
+			case e.Kind == audit.Opened:
 				h[i].At = noon.Add(-time.Hour)
-			case e.Kind == ledger.Decided && e.ID == ledger.Poison:
-				h.add(ledger.Event{Kind: ledger.Fault, Fault: ledger.BrokerKill, At: e.At.Add(tc.killed)})
-				h.add(ledger.Event{Kind: ledger.FaultOver, Fault: ledger.BrokerKill, At: e.At.Add(tc.back)})
+			case e.Kind == audit.Decided && e.ID == audit.Poison:
+				h.add(audit.Event{Kind: audit.Fault, Fault: audit.BrokerKill, At: e.At.Add(tc.killed)})
+				h.add(audit.Event{Kind: audit.FaultOver, Fault: audit.BrokerKill, At: e.At.Add(tc.back)})
 			}
 		}
-		slices.SortStableFunc(h, func(a, b ledger.Event) int { return a.At.Compare(b.At) })
+		slices.SortStableFunc(h, func(a, b audit.Event) int { return a.At.Compare(b.At) })
 		of := strict
 		of.ordered, of.kind = false, tc.kind
 		r := check(of, h)

@@ -29,6 +29,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
+	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proxy"
@@ -229,7 +230,7 @@ func (k *soak) say(format string, args ...any) {
 // comes back; else it starts it again.
 func (k *soak) drain(ctx context.Context) error {
 	began := time.Now()
-	k.log.Write(ledger.Event{Kind: ledger.Quiet})
+	k.log.Write(audit.Event{Kind: audit.Quiet})
 	within := k.cfg.promise().drainWithin
 	for {
 		err := poll.Until(ctx, within-time.Since(began), "the queue to drain", k.drained)
@@ -238,12 +239,12 @@ func (k *soak) drain(ctx context.Context) error {
 			err = stopped
 		}
 		if err != nil {
-			k.log.Write(ledger.Event{Kind: ledger.Undrained, Err: err.Error()})
+			k.log.Write(audit.Event{Kind: audit.Undrained, Err: err.Error()})
 			return ctx.Err()
 		}
 		n, err := k.broker.Depth(queue)
 		if err == nil && n == 0 {
-			k.log.Write(ledger.Event{Kind: ledger.Drained})
+			k.log.Write(audit.Event{Kind: audit.Drained})
 			return nil
 		}
 		k.say("%d messages came back when the consumers stopped", n)
@@ -272,7 +273,7 @@ func (k *soak) takeDead() error {
 		err := k.broker.Drain(deadLetters, func(d *amqp.Delivery) {
 			taken++
 			k.found[d.MessageId] = true
-			k.log.Write(ledger.Event{Kind: ledger.Dead, ID: d.MessageId, Outcome: reasonOf(d.Headers)})
+			k.log.Write(audit.Event{Kind: audit.Dead, ID: d.MessageId, Outcome: reasonOf(d.Headers)})
 		})
 		if err != nil {
 			return err

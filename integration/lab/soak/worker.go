@@ -16,6 +16,7 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/integration/internal/work"
+	"github.com/strikesmq/strikes/internal/audit"
 )
 
 // workerSpec is the configuration of one consumer process.
@@ -90,7 +91,7 @@ type asking struct {
 
 // Begun takes the step BEGUN.
 func (c asking) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
-	c.log.Write(ledger.Event{Kind: ledger.Asked, ID: a.ID, Token: a.Token})
+	c.log.Write(audit.Event{Kind: audit.Asked, ID: a.ID, Token: a.Token})
 	return c.Counter.Begun(ctx, a)
 }
 
@@ -109,15 +110,15 @@ func (w *member) dial(ctx context.Context) (*amqp.Connection, error) {
 		return nil, err
 	}
 	session := int(w.session.Add(1))
-	w.log.Write(ledger.Event{Kind: ledger.Opened, Session: session})
+	w.log.Write(audit.Event{Kind: audit.Opened, Session: session})
 	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
 	w.watches.Go(func() {
 		reason, broken := <-closed
 		switch {
 		case broken:
-			w.log.Write(ledger.Event{Kind: ledger.Lost, Session: session, Err: reason.Error()})
+			w.log.Write(audit.Event{Kind: audit.Lost, Session: session, Err: reason.Error()})
 		case ctx.Err() == nil: // the consumer gave up the session
-			w.log.Write(ledger.Event{Kind: ledger.Lost, Session: session, Err: "hung up"})
+			w.log.Write(audit.Event{Kind: audit.Lost, Session: session, Err: "hung up"})
 		}
 	})
 	return conn, nil
@@ -129,7 +130,7 @@ func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 	if err != nil {
 		return consumer.Reject(err)
 	}
-	e := ledger.Event{Kind: ledger.Began, ID: d.MessageId, Token: attempt.Token, Session: int(w.session.Load())}
+	e := audit.Event{Kind: audit.Began, ID: d.MessageId, Token: attempt.Token, Session: int(w.session.Load())}
 	w.log.Write(e)
 	if attempt.Isolated {
 		w.isolated.Add(1)
@@ -141,9 +142,9 @@ func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 	if err == nil {
 		err = work.Call(ctx, w.Calls)
 	}
-	e.Kind, e.Outcome = ledger.Ended, outcome(ctx, j, err)
-	if j.Do == ledger.Panic && errors.Is(err, work.ErrJob) {
-		e.Outcome = ledger.Panicked
+	e.Kind, e.Outcome = audit.Ended, outcome(ctx, j, err)
+	if j.Do == audit.Panic && errors.Is(err, work.ErrJob) {
+		e.Outcome = audit.Panicked
 		w.log.Write(e)
 		panic(err)
 	}
@@ -154,13 +155,13 @@ func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 // Observe writes down that a message is about to be dead-lettered, and which attempts were counted, or were not.
 func (w *member) Observe(_ context.Context, e consumer.Event) {
 	if e.Failures+e.Crashes > 0 {
-		w.log.Write(ledger.Event{Kind: ledger.Counted, ID: e.ID, Token: e.Token})
+		w.log.Write(audit.Event{Kind: audit.Counted, ID: e.ID, Token: e.Token})
 	}
 	switch e.Outcome {
 	case consumer.OutcomeDeadLetter:
-		w.log.Write(ledger.Event{Kind: ledger.Decided, ID: e.ID, Token: e.Token})
+		w.log.Write(audit.Event{Kind: audit.Decided, ID: e.ID, Token: e.Token})
 	case consumer.OutcomeNotCounted:
-		w.log.Write(ledger.Event{Kind: ledger.Uncounted, ID: e.ID, Token: e.Token})
+		w.log.Write(audit.Event{Kind: audit.Uncounted, ID: e.ID, Token: e.Token})
 	}
 }
 
