@@ -9,22 +9,21 @@ import (
 const mostUnanswered = 10
 
 // checkAttempt checks the rules answered and free.
-func (m *model) checkAttempt(a *attempt) {
-	story := func() string { return m.storyOf(a) }
-	if !a.began.IsZero() && !a.first && !a.granted() {
-		m.violated("answered", "%s ran again without a START that said so: %s", a.id, story())
+func (m *Model) checkAttempt(a *Attempt) {
+	if !a.Began.IsZero() && !a.first && !a.granted() {
+		m.Violated("answered", "%s ran again without a START that said so: %s", a.ID, a)
 	}
 	if n := a.spun(); n > mostUnanswered {
-		m.violated("answered", "%s: one step was tried %d times in a second without an answer", a.id, n)
+		m.Violated("answered", "%s: one step was tried %d times in a second without an answer", a.ID, n)
 	}
 	asked := len(a.steps)+len(a.written) > 0
-	if a.outcome == OK && a.first && !a.overdue() && asked {
-		m.violated("free", "%s succeeded at its first delivery and took a step: %s", a.id, story())
+	if a.Outcome == OK && a.first && !a.overdue() && asked {
+		m.Violated("free", "%s succeeded at its first delivery and took a step: %s", a.ID, a)
 	}
 }
 
 // spun returns how often one step was tried within a second and not answered.
-func (a *attempt) spun() int {
+func (a *Attempt) spun() int {
 	most := 0
 	for i, first := range a.steps {
 		n := 0
@@ -39,52 +38,52 @@ func (a *attempt) spun() int {
 }
 
 // failing reports whether the handler failed, or passed its deadline while its process lived.
-func (m *model) failing(a *attempt) bool {
-	switch a.outcome {
+func (m *Model) failing(a *Attempt) bool {
+	switch a.Outcome {
 	case Failed, Panicked, Goexit, Rejected, TimedOut:
 		return true
 	case "":
 		at := m.now
-		if m.died(a) {
-			at = a.process.exited
+		if a.Process.Died() {
+			at = a.Process.Exited
 		}
-		return !a.began.IsZero() && !at.Before(a.until)
+		return !a.Began.IsZero() && !at.Before(a.until)
 	}
 	return a.overdue()
 }
 
 // overdue reports whether the handler returned after its deadline.
-func (a *attempt) overdue() bool { return !a.ended.IsZero() && !a.ended.Before(a.until) }
+func (a *Attempt) overdue() bool { return !a.Ended.IsZero() && !a.Ended.Before(a.until) }
 
 // end is when the handler of an attempt returned, or its process was gone; zero: it runs.
-func (a *attempt) end() time.Time {
-	if a.ended.IsZero() {
-		return a.process.exited
+func (a *Attempt) end() time.Time {
+	if a.Ended.IsZero() {
+		return a.Process.Exited
 	}
-	return a.ended
+	return a.Ended
 }
 
 // answered returns the first answer of the store to a step; the empty code is any.
-func (a *attempt) answered(step, code string) (Event, bool) {
+func (a *Attempt) answered(step, code string) (Event, bool) {
 	return find(a.steps, func(e Event) bool {
 		return e.Step == step && e.Code != "" && (code == "" || e.Code == code)
 	})
 }
 
 // granted reports whether START had let the attempt run when it began.
-func (a *attempt) granted() bool {
+func (a *Attempt) granted() bool {
 	e, ok := a.answered(StepStart, ReplyRun)
-	return ok && !e.At.After(a.began)
+	return ok && !e.At.After(a.Began)
 }
 
 // exhausted reports whether a step was answered so.
-func (a *attempt) exhausted() bool {
+func (a *Attempt) exhausted() bool {
 	return slices.ContainsFunc(a.steps, func(e Event) bool { return e.Code == ReplyExhausted })
 }
 
 // unanswered returns from when on a step of the attempt is not answered, so that it may be open without running; zero:
 // none is.
-func (a *attempt) unanswered() (since time.Time) {
+func (a *Attempt) unanswered() (since time.Time) {
 	for _, e := range a.steps {
 		if e.Code != "" {
 			since = time.Time{}
@@ -96,16 +95,16 @@ func (a *attempt) unanswered() (since time.Time) {
 }
 
 // isolated reports whether START isolated let the attempt run.
-func (a *attempt) isolated() bool {
+func (a *Attempt) isolated() bool {
 	return a.any(func(e Event) bool { return e.Step == StepStart && e.Isolated && e.Code == ReplyRun })
 }
 
 // beside reports whether the attempt ran isolated, but for abandoned handlers.
-func (a *attempt) beside() bool {
+func (a *Attempt) beside() bool {
 	return a.any(func(e Event) bool { return e.Step == StepStart && e.Beside && e.Code == ReplyRun })
 }
 
-func (a *attempt) any(is func(Event) bool) bool {
+func (a *Attempt) any(is func(Event) bool) bool {
 	return slices.ContainsFunc(a.steps, is) || slices.ContainsFunc(a.written, is)
 }
 

@@ -6,8 +6,11 @@ import (
 	"slices"
 )
 
-// Invariants in the order in which they are reported, each with its text.
-var Invariants = []struct{ Name, Text string }{
+// Rules are rules by their names, each with its text.
+type Rules []struct{ Name, Text string }
+
+// Invariants are the rules of Check in the order in which they are reported.
+var Invariants = Rules{
 	{"lost", "each confirmed message was handled or dead-lettered, and none was acked that was not handled"},
 	{"causes", "each dead letter had as many failed attempts as the limit, each with a cause, or was rejected"},
 	{"bound", "a handler ran no more often than its message's limit allows, and for returns that were not its fault"},
@@ -24,65 +27,60 @@ var Invariants = []struct{ Name, Text string }{
 	{"pause", "no attempt began on a process that had heard of a pause, or must have"},
 }
 
-// Finding counts the violations of one invariant, with an example.
+// Finding counts the violations of one rule, with an example.
 type Finding struct {
-	Count   int
-	Example string
+	Count   int    `json:"count"`
+	Example string `json:"example,omitempty"`
 }
 
 // Report is the result of the checks of a history.
 type Report struct {
-	MostRuns int // of one message
+	MostRuns int `json:"most_runs"` // of one message
 	// counted against attempts whose BEGUN was sent, and whose handler did not begin, each with its attempt
-	Unbegun    []string
-	Violations map[string]Finding
+	Unbegun    []string           `json:"-"`
+	Violations map[string]Finding `json:"violations"`
+	rules      Rules
 }
 
-// Broken lists the invariants that were violated, each with an example.
+// Broken lists the rules that were violated, each with an example.
 func (r *Report) Broken() (out []string) {
-	for _, i := range Invariants {
-		if f := r.Violations[i.Name]; f.Count > 0 {
-			out = append(out, fmt.Sprintf("%s, %d times: %s", i.Name, f.Count, f.Example))
+	for _, rule := range r.rules {
+		if f := r.Violations[rule.Name]; f.Count > 0 {
+			out = append(out, fmt.Sprintf("%s (%s), %d times: %s", rule.Name, rule.Text, f.Count, f.Example))
 		}
 	}
 	return out
 }
 
-func (m *model) violated(invariant, format string, args ...any) {
-	f := m.report.Violations[invariant]
-	if f.Count == 0 {
+// Violated reports a violation of a rule.
+func (r *Report) Violated(rule, format string, args ...any) {
+	f := r.Violations[rule]
+	if f.Count++; f.Count == 1 {
 		f.Example = fmt.Sprintf(format, args...)
 	}
-	f.Count++
-	m.report.Violations[invariant] = f
+	r.Violations[rule] = f
 }
 
 // Check decides the invariants from a history.
 func Check(history []Event) *Report {
-	m := &model{
-		report: &Report{Violations: map[string]Finding{}}, messages: map[string]*message{},
-		copies: map[string]*published{}, attempts: map[string]*attempt{}, processes: map[int]*process{},
-	}
-	for _, i := range Invariants {
-		m.report.Violations[i.Name] = Finding{}
-	}
+	m := NewModel(Invariants)
 	for _, e := range history {
-		m.add(e)
+		m.Add(e)
 	}
 	m.finish()
-	return m.report
+	return m.Report
 }
 
 // finish checks the rules that hold at the end.
-func (m *model) finish() {
-	for _, id := range slices.Sorted(maps.Keys(m.messages)) {
-		msg := m.messages[id]
+func (m *Model) finish() {
+	for _, id := range slices.Sorted(maps.Keys(m.Messages)) {
+		msg := m.Messages[id]
 		m.checkLoss(msg)
 		m.checkRuns(msg)
-		if len(msg.dead) > 1 && msg.copies < 2 && msg.moves == 0 {
-			m.violated("settled", "%s is %d times in the dead-letter queue: %s", id, len(msg.dead), m.story(msg))
+		if len(msg.Dead) > 1 && msg.Copies < 2 && msg.moves == 0 {
+			m.Violated("settled", "%s is %d times in the dead-letter queue: %s", id, len(msg.Dead), msg)
 		}
-		m.report.MostRuns = max(m.report.MostRuns, len(msg.runs))
+		m.MostRuns = max(m.MostRuns, len(msg.Runs))
 	}
 	for _, token := range slices.Sorted(maps.Keys(m.attempts)) {
 		a := m.attempts[token]
@@ -94,8 +92,8 @@ func (m *model) finish() {
 			m.checkBegun(a)
 		}
 	}
-	m.checkOrder()
+	m.CheckOrder()
 }
 
 // limit is how many failed attempts dead-letter a message.
-func (m *model) limit() int { return max(m.plan.MaxRetries, 0) + 1 }
+func (m *Model) limit() int { return max(m.plan.MaxRetries, 0) + 1 }

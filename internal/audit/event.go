@@ -81,11 +81,11 @@ type Event struct {
 
 	Redelivered bool      `json:"redelivered,omitzero"` // Delivered, Began
 	Until       time.Time `json:"until,omitzero"`       // Began: its deadline; zero: Plan.HandlerTimeout later
-	AtMost      int       `json:"atMost,omitzero"`      // Ended: failed attempts that the handler allows; 0: it did not say
+	AtMost      int       `json:"atMost,omitzero"`      // Ended: failed attempts that the handler allows; 0: not said
 
 	Step      string  `json:"step,omitzero"`      // Stepped, Written
 	Isolated  bool    `json:"isolated,omitzero"`  // Stepped, Written: a START of that mode
-	Beside    bool    `json:"beside,omitzero"`    // Stepped, Written: a START of that mode, isolated but for abandoned handlers
+	Beside    bool    `json:"beside,omitzero"`    // Stepped, Written: a START of that mode: but for abandoned handlers
 	Code      string  `json:"code,omitzero"`      // Stepped, Written: in lower case; empty if there was no answer
 	Late      bool    `json:"late,omitzero"`      // Written: its sender may have given up on it
 	First     bool    `json:"first,omitzero"`     // Written: of a delivery that is not redelivered

@@ -1,28 +1,42 @@
 package audit
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
 
-// model is a history by its subjects: messages, copies, attempts and processes. It grows with each event, so that a
+// Model is a history by its subjects: messages, copies, attempts and processes. It grows with each event, so that a
 // rule may ask for the state at an event, or for the end once all are in.
-type model struct {
-	report    *Report
+type Model struct {
+	*Report
+	Messages  map[string]*Message // by id; the events without one are those of the empty id
+	attempts  map[string]*Attempt // by token
+	Processes map[int]*Process    // by number
 	plan      Plan
-	now       time.Time // of the newest event
-	messages  map[string]*message
+	now       time.Time             // of the newest event
 	copies    map[string]*published // by name
-	attempts  map[string]*attempt
-	processes map[int]*process
-	losses    []time.Time // of the store
-	paused    time.Time   // since when the queue is; zero: it is not
+	losses    []time.Time           // of the store
+	paused    time.Time             // since when the queue is; zero: it is not
 }
 
-// add takes an event in, and checks the rules that hold for it at that moment.
-func (m *model) add(e Event) {
+// NewModel returns an empty history, to be judged by some rules.
+func NewModel(rules Rules) *Model {
+	m := &Model{
+		Report:   &Report{Violations: map[string]Finding{}, rules: rules},
+		Messages: map[string]*Message{}, attempts: map[string]*Attempt{}, Processes: map[int]*Process{},
+		copies: map[string]*published{},
+	}
+	for _, rule := range rules {
+		m.Violations[rule.Name] = Finding{}
+	}
+	return m
+}
+
+// Add takes an event in, and checks the rules that hold for it at that moment.
+func (m *Model) Add(e Event) {
 	m.now = e.At
-	p, msg := m.process(e.Process), m.message(e.ID)
+	p, msg := m.Process(e.Process), m.Message(e.ID)
 	switch e.Kind {
 	case Setup:
 		m.plan = *e.Plan
@@ -34,27 +48,43 @@ func (m *model) add(e Event) {
 	case PauseEnded:
 		m.paused = time.Time{}
 	case Stalled:
-		for _, p := range m.processes {
+		for _, p := range m.Processes {
 			p.unsure = e.At.Add(time.Minute)
 		}
 	case Undrained:
-		m.violated("drained", "not drained: %s", e.Err)
+		m.Violated("drained", "not drained: %s", e.Err)
 
 	case Published:
-		msg.do = e.Do
-		msg.copies++
-		msg.confirmed = msg.confirmed || e.Outcome == Confirmed
-		m.copies[e.Copy] = &published{name: e.Copy, lane: e.Lane, seq: e.Seq, of: msg}
+		msg.Do = e.Do
+		if e.Outcome != Unsent {
+			msg.Copies++
+		}
+		msg.Confirmed = msg.Confirmed || e.Outcome == Confirmed
+		name := cmp.Or(e.Copy, e.ID)
+		in(m.copies, name, &published{name: name, named: e.Copy != "", lane: e.Lane, seq: e.Seq, of: msg})
 	case Copied:
 		msg.moves++
-		m.copies[e.Copy] = &published{name: e.Copy, of: msg, copyNumber: e.Seq}
+		m.copies[e.Copy] = &published{name: e.Copy, named: true, of: msg, copyNumber: e.Seq}
+	case Decided:
+		msg.Decided = append(msg.Decided, e.At)
+		m.finishCopy(e.ID, e.At)
+	case Dead:
+		msg.Dead = append(msg.Dead, e)
+		if len(msg.Runs) > 0 { // a process that is killed has no time to write down that it dead-letters a message
+			last := msg.Runs[len(msg.Runs)-1]
+			m.finishCopy(e.ID, cmp.Or(last.Ended, last.Began))
+		}
+	case Counted:
+		msg.Counted = true
+	case Uncounted:
+		m.attempt(e).Uncounted = true
 	case Skipped:
 		msg.skipped = true
 	case Forgetful:
 		msg.forgets++
 	case Delivered:
 		if settled := m.copies[e.Copy].settled; settled != "" {
-			m.violated("settled", "%s was delivered after its %s", e.Copy, settled)
+			m.Violated("settled", "%s was delivered after its %s", e.Copy, settled)
 		}
 	case Settled:
 		m.checkSettlement(msg, e)
@@ -72,18 +102,18 @@ func (m *model) add(e Event) {
 		m.checkWritten(m.attempt(e), e)
 
 	case Opened:
-		p.session(e.Session)
+		p.Session(e.Session)
 	case Told:
-		p.session(e.Session).leave(e.At.Add(leftBehindAfter))
+		p.Session(e.Session).leave(e.At.Add(leftBehindAfter))
 	case Cut:
-		m.endSession(p, p.session(e.Session))
+		m.endSession(p, p.Session(e.Session))
 	case Closed:
-		p.session(e.Session).leave(e.At)
-		m.endSession(p, p.session(e.Session))
+		p.Session(e.Session).leave(e.At)
+		m.endSession(p, p.Session(e.Session))
 	case Stopping:
 		p.drain(e.At, m.plan.DrainTimeout)
 	case Stopped:
-		p.clean = e.Err == ""
+		p.Clean = e.Err == ""
 	case Exited:
 		m.endProcess(p, e)
 	case Started, Unheard:
@@ -94,59 +124,69 @@ func (m *model) add(e Event) {
 }
 
 // attempt returns the attempt of an event. If the event is its first, it fills in the facts that are known already.
-func (m *model) attempt(e Event) *attempt {
+func (m *Model) attempt(e Event) *Attempt {
 	if a := m.attempts[e.Token]; a != nil {
 		return a
 	}
-	p := m.process(e.Process)
-	a := &attempt{token: e.Token, id: e.ID, copy: e.ID, process: p, session: p.session(e.Session), heard: e.At}
-	a.innocent = m.died(a) && p.killer != nil && p.killer.id != a.id
+	p := m.Process(e.Process)
+	a := &Attempt{token: e.Token, ID: e.ID, copy: e.ID, Process: p, Session: p.Session(e.Session), heard: e.At}
+	a.innocent = a.Process.Died() && p.killer != nil && p.killer.ID != a.ID
 	// its START was on its way, under the lock if it was isolated
-	a.countable = m.died(a) && !a.innocent || !a.session.gone.IsZero()
+	a.countable = a.Process.Died() && !a.innocent || !a.Session.Gone.IsZero()
 	m.attempts[e.Token] = a
 	p.attempts = append(p.attempts, a)
-	msg := m.message(e.ID)
-	msg.attempts = append(msg.attempts, a)
+	msg := m.Message(e.ID)
+	msg.Attempts = append(msg.Attempts, a)
 	return a
 }
 
-func (m *model) begin(a *attempt, e Event) {
-	msg := m.message(a.id)
-	again := slices.ContainsFunc(msg.runs, func(x *attempt) bool {
-		return x.tag == e.Tag && x.session == a.session && (a.id != "" || x.outcome != NotCounted)
+func (m *Model) begin(a *Attempt, e Event) {
+	a.Remote = e.Remote
+	msg := m.Message(a.ID)
+	again := slices.ContainsFunc(msg.Runs, func(x *Attempt) bool {
+		return x.tag == e.Tag && x.Session == a.Session && (a.ID != "" || x.Outcome != NotCounted)
 	})
-	a.began, a.until, a.tag, a.first = e.At, e.Until, e.Tag, !e.Redelivered && !again
+	a.Began, a.until, a.tag, a.first = e.At, e.Until, e.Tag, !e.Redelivered && !again
 	if a.until.IsZero() {
 		a.until = e.At.Add(m.plan.HandlerTimeout)
 	}
 	if e.Copy != "" {
 		a.copy = e.Copy
 	}
-	if e.Session != a.session.number {
-		a.session = a.process.session(e.Session)
+	if e.Session != a.Session.number {
+		a.Session = a.Process.Session(e.Session)
 	}
 	if c := m.copies[a.copy]; c != nil && c.copyNumber > 0 {
 		a.first = false
 	}
-	msg.runs, a.process.runs = append(msg.runs, a), append(a.process.runs, a)
+	msg.Runs, a.Process.Runs = append(msg.Runs, a), append(a.Process.Runs, a)
 	m.checkPaused(a)
 	m.checkFinished(msg, a)
 }
 
-func (m *model) end(a *attempt, e Event) {
-	a.ended, a.outcome, a.atMost = e.At, e.Outcome, e.AtMost
+func (m *Model) end(a *Attempt, e Event) {
+	a.Ended, a.Outcome, a.atMost = e.At, e.Outcome, e.AtMost
 	a.countable = a.countable || e.Outcome == Crashed && a.isolated() && m.onlyHandler(a)
-	msg := m.message(a.id)
+	msg := m.Message(a.ID)
 	msg.rejected = msg.rejected || e.Outcome == Rejected
-	if c := m.copies[a.copy]; c != nil && e.Outcome == OK {
-		c.finish(e.At)
+	if e.Outcome == OK {
+		m.finishCopy(a.copy, e.At)
 	}
 }
 
-func (m *model) message(id string) *message { return in(m.messages, id, &message{id: id}) }
+// finishCopy notes when a copy, if it is known, was first done.
+func (m *Model) finishCopy(name string, at time.Time) {
+	if c := m.copies[name]; c != nil && c.done.IsZero() {
+		c.done = at
+	}
+}
 
-func (m *model) process(n int) *process {
-	return in(m.processes, n, &process{number: n, sessions: map[int]*session{}})
+// Message returns the message of an id.
+func (m *Model) Message(id string) *Message { return in(m.Messages, id, &Message{ID: id}) }
+
+// Process returns the process of a number.
+func (m *Model) Process(n int) *Process {
+	return in(m.Processes, n, &Process{number: n, Sessions: map[int]*Session{}})
 }
 
 // in returns the subject that known has for key. If there is none, it adds fresh and returns that.

@@ -8,9 +8,9 @@ import (
 
 // checkWritten takes in a step that the store took. Of the record it checks only that a count has a cause: TestModel of
 // package counter checks each step against the record before it.
-func (m *model) checkWritten(a *attempt, e Event) {
+func (m *Model) checkWritten(a *Attempt, e Event) {
 	a.written = append(a.written, e)
-	msg := m.message(e.ID)
+	msg := m.Message(e.ID)
 	msg.record, msg.kinds = e.Record, nil
 	m.checkStep(a, msg, e)
 	if e.Record == nil {
@@ -21,7 +21,7 @@ func (m *model) checkWritten(a *attempt, e Event) {
 	m.checkEarly(a, msg, e)
 	m.checkCounted(a, msg, e)
 	if was := e.before(); was.State != "" && was.State != "skip" && was.State != e.Record.State && e.First &&
-		(e.Late || !a.process.session(e.Session).gone.IsZero() || msg.forgets > 0) {
+		(e.Late || !a.Process.Session(e.Session).Gone.IsZero() || msg.forgets > 0) {
 		msg.renewals++
 	}
 	if c := m.copies[a.copy]; e.Step == StepEnd && e.Succeeded && c != nil && c.copyNumber > 0 && msg.finished.IsZero() {
@@ -30,33 +30,33 @@ func (m *model) checkWritten(a *attempt, e Event) {
 }
 
 // checkStep checks that a step was due.
-func (m *model) checkStep(a *attempt, msg *message, e Event) {
+func (m *Model) checkStep(a *Attempt, msg *Message, e Event) {
 	switch e.Step {
 	case StepStart:
-		a.countable = a.countable || (!a.session.gone.IsZero() || m.died(a)) && !a.innocent
+		a.countable = a.countable || (!a.Session.Gone.IsZero() || a.Process.Died()) && !a.innocent
 	case StepFail:
 		if !m.failing(a) {
-			m.violated("causes", "a failure of %s was counted, which had not failed: %s", e.ID, m.storyOf(a))
+			m.Violated("causes", "a failure of %s was counted, which had not failed: %s", e.ID, a)
 		}
-		if e.Record != nil && e.Record.Duplicate && !e.before().Duplicate && msg.copies < 2 && msg.forgets == 0 &&
+		if e.Record != nil && e.Record.Duplicate && !e.before().Duplicate && msg.Copies < 2 && msg.forgets == 0 &&
 			len(m.losses) == 0 {
-			m.violated("one", "%s is one message, and was taken for two", e.ID)
+			m.Violated("one", "%s is one message, and was taken for two", e.ID)
 		}
 	}
 }
 
 // checkCounts checks that a step counts one failed attempt at most, and that the record becomes a tombstone at its
 // limit.
-func (m *model) checkCounts(a *attempt, msg *message, e Event) {
+func (m *Model) checkCounts(a *Attempt, msg *Message, e Event) {
 	was, is, before := e.before(), *e.Record, e.before().Failures+e.before().Crashes
 	counts := is.Failures + is.Crashes
 	if counts > before+1 {
-		m.violated("causes", "%s counted %d failed attempts: %s", e.Step, counts-before, m.story(msg))
+		m.Violated("causes", "%s counted %d failed attempts: %s", e.Step, counts-before, msg)
 	}
 	msg.exhausted = msg.exhausted || is.State == ReplyExhausted
 	if is.State == ReplyExhausted && was.State != ReplyExhausted && was.State != "skip" && counts < m.limit() &&
 		e.Limit > 0 && !m.isEarly(a, e) {
-		m.violated("causes", "%s wrote a tombstone at %d failed attempts of %d: %s", e.Step, counts, m.limit(), m.story(msg))
+		m.Violated("causes", "%s wrote a tombstone at %d failed attempts of %d: %s", e.Step, counts, m.limit(), msg)
 	}
 }
 
@@ -69,10 +69,10 @@ func (e Event) before() Record {
 }
 
 // checkCounted notes the kind with which each attempt is counted, and checks it.
-func (m *model) checkCounted(by *attempt, msg *message, e Event) {
+func (m *Model) checkCounted(by *Attempt, msg *Message, e Event) {
 	before := kinds(e.before().Tokens)
 	if (e.Step == StepFail || e.Step == StepEnd) && msg.kinds[e.Token] == 'c' {
-		m.violated("isolated", "%s did not reverse the crash of an attempt whose process lives: %s", e.Step, m.storyOf(by))
+		m.Violated("isolated", "%s did not reverse the crash of an attempt whose process lives: %s", e.Step, by)
 	}
 	for _, token := range slices.Sorted(maps.Keys(msg.kinds)) {
 		a, kind := m.attempts[token], msg.kinds[token]
@@ -97,7 +97,7 @@ const abandonedAfter = 2 * time.Second
 const causeTooOld = "too-old"
 
 // isEarly reports whether a step wrote a tombstone below the limit with good reason.
-func (m *model) isEarly(a *attempt, e Event) bool {
+func (m *Model) isEarly(a *Attempt, e Event) bool {
 	is, counts := *e.Record, e.Record.Failures+e.Record.Crashes
 	if is.State != ReplyExhausted || e.before().State == ReplyExhausted || counts >= m.limit() || e.Limit == 0 {
 		return false
@@ -109,27 +109,27 @@ func (m *model) isEarly(a *attempt, e Event) bool {
 }
 
 // tooOld reports whether a record's last counted attempt was too late after its first.
-func (m *model) tooOld(r Record) bool {
+func (m *Model) tooOld(r Record) bool {
 	return m.plan.MaxAge > 0 && r.Failures+r.Crashes > 0 && r.Age > m.plan.MaxAge
 }
 
 // checkEarly checks the rules causes and bound for an age or a handler that ends retries below the limit: neither too
 // early nor too late.
-func (m *model) checkEarly(a *attempt, msg *message, e Event) {
+func (m *Model) checkEarly(a *Attempt, msg *Message, e Event) {
 	was, is := e.before(), *e.Record
 	if is.Cause == causeTooOld && was.State != ReplyExhausted && is.State == ReplyExhausted && !m.tooOld(is) {
-		m.violated("causes", "%s took %s for too old, at %v of %v: %s", e.Step, e.ID, is.Age, m.plan.MaxAge, m.story(msg))
+		m.Violated("causes", "%s took %s for too old, at %v of %v: %s", e.Step, e.ID, is.Age, m.plan.MaxAge, msg)
 	}
 	counted := e.Step == StepFail && is.Failures > was.Failures || e.Step == StepStart && is.Crashes > was.Crashes
 	if !counted || is.State != "" || msg.moves > 0 { // the step may be of a delivery whose copy is judged instead
 		return
 	}
 	if m.tooOld(is) {
-		m.violated("bound", "%s is too old, at %v of %v, and is retried: %s", e.ID, is.Age, m.plan.MaxAge, m.story(msg))
+		m.Violated("bound", "%s is too old, at %v of %v, and is retried: %s", e.ID, is.Age, m.plan.MaxAge, msg)
 	}
-	heard := !a.ended.IsZero() && a.ended.Before(a.until.Add(abandonedAfter))
+	heard := !a.Ended.IsZero() && a.Ended.Before(a.until.Add(abandonedAfter))
 	if counts := is.Failures + is.Crashes; e.Step == StepFail && heard && a.atMost > 0 && counts >= a.atMost {
-		m.violated("bound", "%s has %d failed attempts, its handler allowed %d, and it is retried: %s", e.ID, counts,
-			a.atMost, m.story(msg))
+		m.Violated("bound", "%s has %d failed attempts, its handler allowed %d, and it is retried: %s", e.ID, counts,
+			a.atMost, msg)
 	}
 }

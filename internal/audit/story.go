@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// story tells the history of a message, for a person.
-func (m *model) story(msg *message) string {
-	var parts []string
-	for _, a := range msg.attempts {
-		parts = append(parts, m.storyOf(a))
+// String tells the history of a message, for a person.
+func (msg *Message) String() string {
+	parts := []string{fmt.Sprintf("to %s, %d copies, %d dead letters", msg.Do, msg.Copies, len(msg.Dead))}
+	for _, a := range msg.Attempts {
+		parts = append(parts, a.String())
 	}
 	if msg.record != nil {
 		parts = append(parts, "record: "+msg.record.State+" "+msg.record.Tokens)
@@ -22,24 +22,24 @@ func (m *model) story(msg *message) string {
 	return strings.Join(parts, "; ")
 }
 
-// storyOf tells one attempt in a line.
-func (m *model) storyOf(a *attempt) string {
+// String tells the attempt in a line.
+func (a *Attempt) String() string {
 	token := a.token[max(0, len(a.token)-8):]
-	parts := []string{fmt.Sprintf("p%d.%d %s", a.process.number, a.session.number, token)}
+	parts := []string{fmt.Sprintf("p%d.%d %s", a.Process.number, a.Session.number, token)}
 	for _, e := range a.steps {
 		parts = append(parts, e.stepStory())
 	}
 	switch {
-	case a.began.IsZero():
-	case a.ended.IsZero():
+	case a.Began.IsZero():
+	case a.Ended.IsZero():
 		parts = append(parts, "ran and did not end")
 	default:
-		parts = append(parts, "ran: "+a.outcome)
+		parts = append(parts, "ran at "+a.Began.Format("15:04:05.000")+": "+a.Outcome)
 	}
-	if a.sessionLost() {
+	if a.SessionLost() {
 		parts = append(parts, "session lost")
 	}
-	if m.died(a) {
+	if a.Process.Died() {
 		parts = append(parts, "process died")
 	}
 	return strings.Join(parts, ", ")

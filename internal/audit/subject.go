@@ -1,17 +1,21 @@
 package audit
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
 
-type message struct {
-	id, do    string
-	copies    int // that may have reached the queue
-	confirmed bool
-	runs      []*attempt // in the order in which they began
-	attempts  []*attempt // those that did not run too
-	dead      []Event
+// Message has the events of one id.
+type Message struct {
+	ID, Do    string
+	Copies    int // that may have reached the queue
+	Confirmed bool
+	Runs      []*Attempt // in the order in which they began
+	Attempts  []*Attempt // those that did not run too
+	Dead      []Event
+	Decided   []time.Time     // when a consumer was about to dead-letter it
+	Counted   bool            // an attempt failed, or crashed
 	record    *Record         // the newest that is known
 	kinds     map[string]byte // of the tokens in it
 	rejected  bool
@@ -25,32 +29,40 @@ type message struct {
 	renewals  int       // by the step of a first delivery, on a message that had been dead-lettered or handled
 }
 
+// Handled reports whether a run of its handler succeeded.
+func (msg *Message) Handled() bool {
+	return slices.ContainsFunc(msg.Runs, func(a *Attempt) bool { return a.Outcome == OK })
+}
+
 // published is one publication of a message.
 type published struct {
 	name, lane string
+	named      bool // else the message's id stands for the name
 	seq        int
-	of         *message
+	of         *Message
 	done       time.Time // first handled, dead-lettered or acked; zero: not
 	settled    string    // by the broker
 	copyNumber int       // of a copy that a process made
 }
 
-// attempt has the events of one token.
-type attempt struct {
-	token    string
-	id, copy string
-	process  *process
-	session  *session
-	tag      uint64
-	began    time.Time // the handler; zero: not recorded
-	until    time.Time // its deadline
-	ended    time.Time // zero: not recorded
-	heard    time.Time // its first event
-	outcome  string
-	atMost   int     // failed attempts that its handler allowed, if it said so in time
-	first    bool    // neither redelivered nor in place
-	steps    []Event // as its process saw them
-	written  []Event // as the store took them
+// Attempt has the events of one token.
+type Attempt struct {
+	token     string
+	ID, copy  string
+	Process   *Process
+	Session   *Session
+	tag       uint64
+	Began     time.Time // the handler; zero: not recorded
+	until     time.Time // its deadline
+	Ended     time.Time // zero: not recorded
+	heard     time.Time // its first event
+	Outcome   string
+	Remote    bool    // the handler is a request to an endpoint
+	Uncounted bool    // it failed, and its process said that this was not counted
+	atMost    int     // failed attempts that its handler allowed, if it said so in time
+	first     bool    // neither redelivered nor in place
+	steps     []Event // as its process saw them
+	written   []Event // as the store took them
 
 	asked     bool // its BEGUN was sent, so its handler is about to be called
 	kind      byte // how it was counted: f, c; 0: it was not, or that was reversed
@@ -59,29 +71,28 @@ type attempt struct {
 	innocent  bool // another message killed the process while this one may have been open
 }
 
-type process struct {
+// Process is one consumer process.
+type Process struct {
 	number   int
-	sessions map[int]*session
-	clean    bool // stopped, and was sure of its acks
-	exited   time.Time
-	killer   *attempt // whose handler did it, if that is known
-	runs     []*attempt
-	attempts []*attempt
+	Sessions map[int]*Session
+	Clean    bool // stopped, and was sure of its acks
+	Exited   time.Time
+	killer   *Attempt // whose handler did it, if that is known
+	Runs     []*Attempt
+	attempts []*Attempt
 
 	pauseHeard time.Time // since when it knows that the queue is paused; zero: it does not
 	unsure     time.Time // when it last did not hear from the store, or began
 }
 
-type session struct {
-	number   int
-	gone     time.Time // zero: it is there
-	leftFrom time.Time // from when on a handler that still runs was left behind; zero: never
-}
+// Died reports whether the process was gone without having made sure of its acks.
+func (p *Process) Died() bool { return !p.Clean && !p.Exited.IsZero() }
 
-func (c *published) finish(at time.Time) {
-	if c.done.IsZero() {
-		c.done = at
-	}
+// Session is one session of a process.
+type Session struct {
+	number   int
+	Gone     time.Time // zero: it is there
+	leftFrom time.Time // from when on a handler that still runs was left behind; zero: never
 }
 
 // kinds reads the tokens of a record: ";token=kind" each.
@@ -95,4 +106,5 @@ func kinds(tokens string) map[string]byte {
 	return of
 }
 
-func (p *process) session(n int) *session { return in(p.sessions, n, &session{number: n}) }
+// Session returns the session of a number.
+func (p *Process) Session(n int) *Session { return in(p.Sessions, n, &Session{number: n}) }

@@ -60,45 +60,45 @@ func (j *judge) checkOutage() {
 		return
 	}
 	if len(j.outages) != 1 {
-		j.report.violated("resumed", "%d outages were recorded, want one", len(j.outages))
+		j.Violated("resumed", "%d outages were recorded, want one", len(j.outages))
 		return
 	}
 	away := j.outages[0]
 	r := &outageReport{Seconds: seconds(away.to.Sub(away.from))}
 	j.report.Outage = r
-	for _, m := range j.messages {
+	for _, m := range j.Messages {
 		during, counted, unsure := 0, 0, 0
-		for _, x := range m.runs {
-			if x.began.After(away.from) && x.began.Before(away.to) {
+		for _, x := range m.Runs {
+			if x.Began.After(away.from) && x.Began.Before(away.to) {
 				during++
 			}
-			if x.outcome != audit.Failed || x.uncounted {
+			if x.Outcome != audit.Failed || x.Uncounted {
 				continue
 			}
-			if _, lost := x.process.gone[x.session]; lost { // and may have had no time to say that it was not counted
+			if x.SessionLost() { // and may have had no time to say that it was not counted
 				unsure++
 			} else {
 				counted++
 			}
 		}
 		r.Attempts += during
-		switch m.do {
+		switch m.Do {
 		case audit.Poison:
 			if r.Poison++; counted > j.limit || counted+unsure < j.limit {
-				j.report.violated("exact", "%s had %d counted attempts, and its limit is %d: %s", m.id, counted, j.limit, m)
+				j.Violated("exact", "%s had %d counted attempts, and its limit is %d: %s", m.ID, counted, j.limit, m)
 			}
 		case audit.Succeed:
 			r.Counted += counted
-			if j.done(m).After(away.from) {
+			if j.Done(m).After(away.from) {
 				r.Good++
 			}
-			if m.dead > 0 {
+			if len(m.Dead) > 0 {
 				r.Dead++
 			}
 		}
 	}
 	if allowed := j.mostCounted(away) * (1 + j.lateSuccesses(away)); r.Counted > allowed {
-		j.report.violated("counted", "%d failed attempts at good messages were counted, of %d allowed", r.Counted, allowed)
+		j.Violated("counted", "%d failed attempts at good messages were counted, of %d allowed", r.Counted, allowed)
 	}
 	j.checkResumed(away, r)
 }
@@ -108,16 +108,16 @@ func (j *judge) checkOutage() {
 // messages but the last one.
 func (j *judge) mostCounted(away span) int {
 	var firsts, retries []time.Time
-	for _, m := range j.messages {
+	for _, m := range j.Messages {
 		failed := 0
-		for _, x := range m.runs {
-			if m.do != audit.Succeed || x.outcome != audit.Failed || x.uncounted || x.ended.Before(away.from) {
+		for _, x := range m.Runs {
+			if m.Do != audit.Succeed || x.Outcome != audit.Failed || x.Uncounted || x.Ended.Before(away.from) {
 				continue
 			}
 			if failed++; failed == 1 {
-				firsts = append(firsts, x.ended)
+				firsts = append(firsts, x.Ended)
 			} else {
-				retries = append(retries, x.ended)
+				retries = append(retries, x.Ended)
 			}
 		}
 	}
@@ -134,16 +134,16 @@ func (j *judge) mostCounted(away span) int {
 // breaker counts from zero again. The report may take reportTakes, and the success seems as much later.
 func (j *judge) lateSuccesses(away span) (n int) {
 	first := never
-	for _, m := range j.messages {
-		for _, x := range m.runs {
-			if m.do == audit.Succeed && x.outcome == audit.Failed && x.ended.After(away.from) && x.ended.Before(first) {
-				first = x.ended
+	for _, m := range j.Messages {
+		for _, x := range m.Runs {
+			if m.Do == audit.Succeed && x.Outcome == audit.Failed && x.Ended.After(away.from) && x.Ended.Before(first) {
+				first = x.Ended
 			}
 		}
 	}
-	for _, p := range j.processes {
-		if slices.ContainsFunc(p.runs, func(x *run) bool {
-			return x.outcome == audit.OK && x.ended.After(first.Add(-reportTakes)) && x.ended.Before(away.to)
+	for _, p := range j.Processes {
+		if slices.ContainsFunc(p.Runs, func(x *audit.Attempt) bool {
+			return x.Outcome == audit.OK && x.Ended.After(first.Add(-reportTakes)) && x.Ended.Before(away.to)
 		}) {
 			n++
 		}
@@ -151,35 +151,38 @@ func (j *judge) lateSuccesses(away span) (n int) {
 	return n
 }
 
+// never is later than anything that happens.
+var never = time.Unix(1<<40, 0)
+
 // checkResumed has every process that ran at the end of the outage go on soon, or soon after it has another session in
 // place of one that was lost.
 func (j *judge) checkResumed(away span, r *outageReport) {
 	var all []time.Duration
-	for number, p := range j.processes {
-		if !p.exited.IsZero() && p.exited.Before(away.to) || len(p.runs) == 0 {
+	for number, p := range j.Processes {
+		if !p.Exited.IsZero() && p.Exited.Before(away.to) || len(p.Runs) == 0 {
 			continue
 		}
 		first := never
-		for _, x := range p.runs {
-			if x.goesOn() && x.ended.After(away.to) && x.ended.Before(first) {
-				first = x.ended
+		for _, x := range p.Runs {
+			if goesOn(x) && x.Ended.After(away.to) && x.Ended.Before(first) {
+				first = x.Ended
 			}
 		}
 		since := away.to
-		if p.opened.After(since) {
-			since = p.opened
+		if opened := j.opened[number]; opened.After(since) {
+			since = opened
 		}
 		all = append(all, first.Sub(away.to))
 		switch late := first.Sub(since); {
 		case first.Equal(never):
-			j.report.violated("resumed", "process %d did not go on after the outage", number)
+			j.Violated("resumed", "process %d did not go on after the outage", number)
 		case late > resumedWithin:
-			j.report.violated("resumed", "process %d went on %.1f s after the outage or its next session, not within %v",
+			j.Violated("resumed", "process %d went on %.1f s after the outage or its next session, not within %v",
 				number, seconds(late), resumedWithin)
 		}
 	}
 	if len(all) == 0 {
-		j.report.violated("resumed", "no process ran at the end of the outage")
+		j.Violated("resumed", "no process ran at the end of the outage")
 		return
 	}
 	r.ResumedFirst, r.ResumedAll = seconds(slices.Min(all)), seconds(slices.Max(all))
@@ -187,9 +190,9 @@ func (j *judge) checkResumed(away span, r *outageReport) {
 
 // goesOn reports whether an attempt shows that its process goes on: it succeeded, or its failure was counted. A process
 // that has prefetched messages that always fail ends those first.
-func (r *run) goesOn() bool {
-	_, lost := r.process.gone[r.session] // then the report that it was not counted may be lost
-	return r.outcome == audit.OK || r.outcome == audit.Failed && !r.uncounted && !lost
+func goesOn(r *audit.Attempt) bool {
+	counted := !r.Uncounted && !r.SessionLost() // with the session, the report that it was not counted may be lost
+	return r.Outcome == audit.OK || r.Outcome == audit.Failed && counted
 }
 
 func seconds(d time.Duration) float64 { return d.Round(time.Second / 10).Seconds() }

@@ -33,7 +33,7 @@ func TestOutage(t *testing.T) {
 	events, err := ledger.Read(history)
 	need(t, err)
 	r := check(cfg.promise(), events)
-	if broken := r.broken(); len(broken) > 0 {
+	if broken := r.Broken(); len(broken) > 0 {
 		t.Errorf("violated: %q", broken)
 	}
 	if o := r.Outage; o == nil || o.Good < 500 || o.Poison < poisonInARow || o.Counted == 0 {
@@ -158,11 +158,11 @@ func TestOutageRules(t *testing.T) {
 			of := strict
 			of.ordered, of.outage = false, true
 			r := check(of, outage(tc.change))
-			if tc.want == "" && len(r.broken()) > 0 {
-				t.Errorf("found %q", r.broken())
+			if tc.want == "" && len(r.Broken()) > 0 {
+				t.Errorf("found %q", r.Broken())
 			}
 			if tc.want != "" && r.Violations[tc.want].Count == 0 {
-				t.Errorf("%s is not found, only %q", tc.want, r.broken())
+				t.Errorf("%s is not found, only %q", tc.want, r.Broken())
 			}
 			if o := r.Outage; name == "works" && (o == nil || o.Good != 2 || o.Counted != 1 || o.Attempts != 3 ||
 				o.ResumedFirst <= 0 || o.ResumedAll < o.ResumedFirst) {

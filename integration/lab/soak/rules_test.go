@@ -152,14 +152,14 @@ func TestBrokenConsumersAreFound(t *testing.T) {
 			r := check(strict, play(tc.of))
 			var got []string
 			for _, rule := range rules {
-				if f := r.Violations[rule.name]; f.Count > 0 && f.Example != "" {
-					got = append(got, rule.name)
+				if f := r.Violations[rule.Name]; f.Count > 0 && f.Example != "" {
+					got = append(got, rule.Name)
 				}
 			}
 			// A lost message is never done, so all messages after it are out of order too.
 			if want := strings.Fields(tc.want); !slices.Equal(got, want) &&
 				!slices.Equal(slices.DeleteFunc(got, func(name string) bool { return name == "order" }), want) {
-				t.Errorf("found %q, want %q: %q", got, want, r.broken())
+				t.Errorf("found %q, want %q: %q", got, want, r.Broken())
 			}
 		})
 	}
@@ -277,11 +277,11 @@ func TestRules(t *testing.T) {
 			of := strict
 			of.ordered = false
 			r := check(of, h)
-			if tc.want == "" && len(r.broken()) > 0 {
-				t.Errorf("found %q", r.broken())
+			if tc.want == "" && len(r.Broken()) > 0 {
+				t.Errorf("found %q", r.Broken())
 			}
 			if tc.want != "" && r.Violations[tc.want].Count == 0 {
-				t.Errorf("%s is not found, only %q", tc.want, r.broken())
+				t.Errorf("%s is not found, only %q", tc.want, r.Broken())
 			}
 		})
 	}

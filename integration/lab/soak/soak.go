@@ -80,7 +80,7 @@ func Run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if broken := found.broken(); len(broken) > 0 {
+	if broken := found.Broken(); len(broken) > 0 {
 		return fmt.Errorf("violated: %s", strings.Join(broken, "\n"))
 	}
 	return nil
