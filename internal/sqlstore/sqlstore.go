@@ -3,10 +3,12 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,9 +42,58 @@ func CheckVersion(got string) error {
 	return fmt.Errorf("%w: got %.40q, want %q; run: strikes store migrate", ErrSchema, got, Version)
 }
 
+// Options are those of both packages.
+type Options struct {
+	Prefix  string
+	Timeout time.Duration
+}
+
+// Base has the settings of a Store, and the meanings of its server's errors.
+type Base struct {
+	Options
+	Addr     string // of the server
+	Database string
+	Password string
+	Faults   []Fault
+}
+
+// With returns b with Options and their defaults.
+func (b Base) With(opts *Options) Base {
+	if opts != nil {
+		b.Options = *opts
+	}
+	b.Prefix = cmp.Or(b.Prefix, counter.DefaultPrefix)
+	if b.Timeout <= 0 {
+		b.Timeout = 2 * time.Second
+	}
+	return b
+}
+
+// Fault is the meaning of some errors of a server.
+type Fault struct {
+	Codes string // as Matches reads them; of several faults with a code, the first one counts
+	Do    string // what to do; <database> stands for its name
+	Fault counter.StoreFault
+}
+
+// Matches reports whether a code is one of some, which spaces separate. One that ends in * is the beginning of several.
+func Matches(some, code string) bool {
+	for one := range strings.FieldsSeq(some) {
+		if begin, several := strings.CutSuffix(one, "*"); one == code || several && strings.HasPrefix(code, begin) {
+			return code != ""
+		}
+	}
+	return false
+}
+
 // Key is the key of a queue: no name of one can be the beginning of another's.
-func Key(prefix string, of counter.Queue) []byte {
-	return fmt.Appendf(nil, "%s:%d:%s:%s", prefix, len(of.VHost), of.VHost, of.Name)
+func (b *Base) Key(of counter.Queue) []byte {
+	return fmt.Appendf(nil, "%s:%d:%s:%s", b.Prefix, len(of.VHost), of.VHost, of.Name)
+}
+
+// Within returns the ctx of one call.
+func (b *Base) Within(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, b.Timeout)
 }
 
 // Millis is a time in milliseconds since 1970; 0 for the zero time.
@@ -99,19 +150,22 @@ func Docs(names []string, found map[string]counter.Doc) []counter.Doc {
 	return docs
 }
 
-// Failed returns err as a counter.StoreError of one line without the password; nil if err is. known is the fault by the
-// server's reply, and do says what to do about it. Without a reply known is empty, and gone reports whether the driver
-// says that the server is out of reach.
-func Failed(err error, known counter.StoreFault, do string, gone bool, password string) error {
-	var network net.Error
-	fault := counter.FaultOther
-	switch {
-	case err == nil:
+// Failed returns err as a counter.StoreError of one line without the password; nil if err is. code is that of the
+// server's reply. Without a reply it is empty. Then gone reports whether the driver says that the server is out of
+// reach.
+func (b *Base) Failed(err error, code string, gone bool) error {
+	if err == nil {
 		return nil
+	}
+	var network net.Error
+	fault, do := counter.FaultOther, ""
+	switch {
 	case errors.Is(err, ErrSchema):
 		fault = counter.FaultNotSetUp
-	case known != "":
-		fault = known
+	case code != "":
+		if i := slices.IndexFunc(b.Faults, func(f Fault) bool { return Matches(f.Codes, code) }); i >= 0 {
+			fault, do = b.Faults[i].Fault, strings.ReplaceAll(b.Faults[i].Do, "<database>", b.Database)
+		}
 	case errors.Is(err, context.Canceled):
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		fault = counter.FaultSlow
@@ -120,8 +174,8 @@ func Failed(err error, known counter.StoreFault, do string, gone bool, password 
 	}
 	// pgx puts each address on a line.
 	text := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error())
-	if password != "" && !errors.Is(err, ErrSchema) { // its text names the command, even if the password is "strikes"
-		text = setting.Hide(text, password)
+	if b.Password != "" && !errors.Is(err, ErrSchema) { // its text names the command, even if the password is "strikes"
+		text = setting.Hide(text, b.Password)
 	}
 	if do != "" {
 		text += "; " + do

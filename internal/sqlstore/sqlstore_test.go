@@ -4,8 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-
-	"github.com/strikesmq/strikes/counter"
 )
 
 // TestFailed: a password is in no error, and hides neither the command to run nor the remedy, if it is a word of them.
@@ -20,7 +18,8 @@ func TestFailed(t *testing.T) {
 		{errors.New("no table strikes_doc"), "", "no table strikes_doc"},
 		{errors.New("denied"), "GRANT SELECT ON strikes_doc", "denied; GRANT SELECT ON strikes_doc"},
 	} {
-		err := Failed(tt.err, counter.FaultOther, tt.do, false, password)
+		b := Base{Password: password, Faults: []Fault{{Codes: "1", Do: tt.do}}}
+		err := b.Failed(tt.err, "1", false)
 		if !strings.Contains(err.Error(), tt.want) || !errors.Is(err, tt.err) {
 			t.Errorf("got %q, want %q", err, tt.want)
 		}

@@ -34,7 +34,7 @@ func (s *Store) sweep(at sweep) func(context.Context) (deleted int, err error) {
 
 // cleanSome deletes those of the next rows of a table that have expired. After the last rows it begins again.
 func (s *Store) cleanSome(ctx context.Context, at *sweep) (deleted int, err error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
 	const old = "expires > 0 AND expires < " + micros + " DIV 1000 - ?"
 	grace, columns := sqlstore.CleanGrace.Milliseconds(), strings.Join(at.keys, ", ")

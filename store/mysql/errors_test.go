@@ -24,6 +24,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
 var someQueue = counter.Queue{VHost: "/", Name: "q"}
@@ -142,7 +143,7 @@ func TestNumbers(t *testing.T) {
 		1050: {counter.FaultOther, false},
 	} {
 		err := &driverOf.MySQLError{Number: number}
-		expect(t, fmt.Sprint(number), new(Store).failed(err), want.fault, "")
+		expect(t, fmt.Sprint(number), failed(&sqlstore.Base{Faults: faults}, err), want.fault, "")
 		if passes(err) != want.passes {
 			t.Errorf("%d passes: %v", number, !want.passes)
 		}

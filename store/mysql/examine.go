@@ -14,7 +14,7 @@ import (
 // Examine is that of counter.Store: it asks for the version, the user, the settings that say when a commit is on the
 // disk, the clock and the permissions. A missing schema is an error.
 func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
 	var user, database string
 	var at int64
@@ -23,7 +23,8 @@ func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	server := sqlstore.Server{Addr: s.addr, User: user, Ahead: time.UnixMicro(at).Sub(began.Add(time.Since(began) / 2))}
+	server := sqlstore.Server{Addr: s.base.Addr, User: user,
+		Ahead: time.UnixMicro(at).Sub(began.Add(time.Since(began) / 2))}
 	settings := map[string]string{}
 	err = s.each(ctx, s.db, new(query).add("SHOW VARIABLES WHERE variable_name IN ('version', 'read_only', "+
 		"'super_read_only', 'innodb_read_only', 'tx_read_only', 'transaction_read_only', 'innodb_flush_log_at_trx_commit', "+
@@ -63,14 +64,11 @@ func (s *Store) denied(ctx context.Context, user, database string) (string, erro
 	for _, table := range []string{"strikes_doc", "strikes_member"} {
 		for _, statement := range []string{"SELECT * FROM " + table, "UPDATE " + table + " SET expires = 0",
 			"INSERT INTO " + table + " SELECT * FROM " + table, "DELETE FROM " + table} {
-			switch _, err := s.db.ExecContext(ctx, "EXPLAIN "+statement); number(err) {
-			case 0:
-				if err != nil {
-					return "", err
-				}
-			case 1142, 1143, 1227:
+			_, err := s.db.ExecContext(ctx, "EXPLAIN "+statement)
+			if sqlstore.Matches(denied, codeOf(err)) {
 				return fmt.Sprintf(Grants, "`"+strings.ReplaceAll(database, "`", "``")+"`", quoted(user)), nil
-			default:
+			}
+			if err != nil {
 				return "", err
 			}
 		}

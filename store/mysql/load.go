@@ -15,8 +15,6 @@ import (
 
 // Load is that of counter.Store.
 func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (now time.Time, _ []counter.Doc, _ error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	queue, err := s.queue(of)
 	if err != nil {
 		return now, nil, err
@@ -28,7 +26,7 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 	}
 	var at int64
 	found := map[string]counter.Doc{}
-	err = s.each(ctx, s.db, q, func(rows *sql.Rows, set int) error {
+	err = s.read(ctx, q, func(rows *sql.Rows, set int) error {
 		if set == 0 {
 			return rows.Scan(&at)
 		}
@@ -42,9 +40,16 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 		return err
 	})
 	if err != nil {
-		return now, nil, s.failed(err)
+		return now, nil, err
 	}
 	return time.UnixMicro(at).UTC(), sqlstore.Docs(names, found), nil
+}
+
+// read is each of one call that only reads.
+func (s *Store) read(ctx context.Context, q *query, do func(rows *sql.Rows, set int) error) error {
+	ctx, cancel := s.base.Within(ctx)
+	defer cancel()
+	return s.failed(s.each(ctx, s.db, q, do))
 }
 
 // each calls do for each row of each result.
@@ -74,7 +79,7 @@ const readBatch = 500
 // Read is that of counter.Store. The server finds the members again and joins their records, which takes it less time
 // than a list of names. The records of members that have moved since are read by name.
 func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []counter.Entry) ([]string, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
 	queue, err := s.queue(of)
 	if err != nil || len(page) == 0 {
@@ -87,14 +92,14 @@ func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []c
 	before := counter.Entry{Name: page[0].Name + "\x00", Score: page[0].Score}
 	q := new(query).add("SELECT m.name, d.data FROM (").page(queue, set, before, len(page)).add(") m STRAIGHT_JOIN"+docs+
 		"ON d.queue = ? AND d.name = concat(?, m.name) WHERE "+live, queue, []byte(counter.Entry{}.Record()))
-	if err := s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
+	if err := s.read(ctx, q, func(rows *sql.Rows, _ int) error {
 		err := rows.Scan(&name, &data)
 		if i := slices.IndexFunc(page[next:], func(e counter.Entry) bool { return e.Name == string(name) }); i >= 0 {
 			out[next+i], next = string(data), next+i+1
 		}
 		return err
 	}); err != nil {
-		return nil, s.failed(err)
+		return nil, err
 	}
 	at := map[string]int{}
 	for i, text := range out {
@@ -104,37 +109,31 @@ func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []c
 	}
 	for some := range slices.Chunk(slices.Collect(maps.Keys(at)), readBatch) {
 		q := new(query).add("SELECT d.name, d.data FROM"+docs+"WHERE "+live+" AND d.queue = ? AND d.name", queue).in(some)
-		if err := s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
+		if err := s.read(ctx, q, func(rows *sql.Rows, _ int) error {
 			err := rows.Scan(&name, &data)
 			out[at[string(name)]] = string(data)
 			return err
 		}); err != nil {
-			return nil, s.failed(err)
+			return nil, err
 		}
 	}
 	return out, nil
 }
 
 // Page is that of counter.Store.
-func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after counter.Entry, n int) ([]counter.Entry,
-	error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
+func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after counter.Entry, n int) (
+	out []counter.Entry, err error) {
 	queue, err := s.queue(of)
 	if err != nil {
 		return nil, err
 	}
-	var out []counter.Entry
-	err = s.each(ctx, s.db, new(query).page(queue, set, after, n), func(rows *sql.Rows, _ int) error {
+	err = s.read(ctx, new(query).page(queue, set, after, n), func(rows *sql.Rows, _ int) error {
 		var e counter.Entry
 		err := rows.Scan(&e.Name, &e.Score)
 		out = append(out, e)
 		return err
 	})
-	if err != nil {
-		return nil, s.failed(err)
-	}
-	return out, nil
+	return out, err
 }
 
 // page adds a query of members. Those of the score where the last page ended are read by name.
@@ -151,13 +150,12 @@ func (q *query) page(queue []byte, set string, after counter.Entry, n int) *quer
 
 // Count is that of counter.Store.
 func (s *Store) Count(ctx context.Context, of counter.Queue, set string, from int64) (n int, err error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	queue, err := s.queue(of)
 	if err != nil {
 		return 0, err
 	}
-	err = s.db.QueryRowContext(ctx, "SELECT count(*) FROM strikes_member WHERE queue = ? AND set_name = ? AND score >= ?",
-		queue, []byte(set), from).Scan(&n)
-	return n, s.failed(err)
+	q := new(query).add("SELECT count(*) FROM strikes_member WHERE queue = ? AND set_name = ? AND score >= ?", queue,
+		[]byte(set), from)
+	err = s.read(ctx, q, func(rows *sql.Rows, _ int) error { return rows.Scan(&n) })
+	return n, err
 }

@@ -19,7 +19,6 @@ import (
 	"math"
 	"runtime"
 	"strconv"
-	"time"
 
 	driverOf "github.com/go-sql-driver/mysql"
 
@@ -27,23 +26,15 @@ import (
 	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
-// Options of a Store. A nil *Options and the zero value mean the defaults.
-type Options struct {
-	// Prefix separates the documents of brokers that share a database; if empty, counter.DefaultPrefix.
-	Prefix string
-
-	// Timeout is how long one call may take, beside its ctx; if zero, 2 seconds. The consumer repeats a call that failed.
-	Timeout time.Duration
-}
+// Options of a Store. A nil *Options and the zero value mean the defaults. Prefix, a string, separates the documents of
+// brokers that share a database; if empty, counter.DefaultPrefix. Timeout, a time.Duration, is how long one call may
+// take, beside its ctx; if zero, 2 seconds. The consumer repeats a call that failed.
+type Options = sqlstore.Options
 
 // Store is a counter.Store in MariaDB or MySQL.
 type Store struct {
-	db       *sql.DB
-	prefix   string
-	timeout  time.Duration
-	secret   string // the password
-	addr     string
-	database string
+	base sqlstore.Base
+	db   *sql.DB
 
 	stopCleaning func()
 }
@@ -66,16 +57,9 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mysql: %w", err)
 	}
-	s := &Store{prefix: counter.DefaultPrefix, timeout: 2 * time.Second, secret: config.Passwd, addr: config.Addr,
-		database: config.DBName}
-	if opts != nil && opts.Prefix != "" {
-		s.prefix = opts.Prefix
-	}
-	if opts != nil && opts.Timeout > 0 {
-		s.timeout = opts.Timeout
-	}
+	s := &Store{base: baseOf(config).With(opts)}
 	// A statement that its caller has given up does not wait for a lock for longer.
-	config.Params["innodb_lock_wait_timeout"] = strconv.Itoa(int(math.Ceil(s.timeout.Seconds())))
+	config.Params["innodb_lock_wait_timeout"] = strconv.Itoa(int(math.Ceil(s.base.Timeout.Seconds())))
 	connect, err := driverOf.NewConnector(config)
 	if err != nil {
 		return nil, fmt.Errorf("mysql: %w", s.failed(err))
@@ -88,6 +72,10 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	return s, nil
 }
 
+func baseOf(config *driverOf.Config) sqlstore.Base {
+	return sqlstore.Base{Addr: config.Addr, Database: config.DBName, Password: config.Passwd, Faults: faults}
+}
+
 // defaultConns is the number of connections at most.
 func defaultConns() int { return max(4, runtime.NumCPU()) }
 
@@ -98,7 +86,7 @@ type connector struct {
 }
 
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
-	ctx, cancel := c.s.within(ctx) // the pool's own ctx has no deadline
+	ctx, cancel := c.s.base.Within(ctx) // the pool's own ctx has no deadline
 	defer cancel()
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
@@ -120,7 +108,7 @@ func versionOf(ctx context.Context, conn driver.Conn) (string, error) {
 	for _, query := range []string{"SELECT table_comment FROM information_schema.tables WHERE table_schema = database() " +
 		"AND table_name = 'strikes_doc'", "SELECT '' FROM strikes_doc LIMIT 0"} {
 		rows, err := conn.(driver.QueryerContext).QueryContext(ctx, query, nil)
-		if number(err) == noTable {
+		if codeOf(err) == noTable {
 			return "", nil
 		}
 		if err != nil {
@@ -151,10 +139,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-func (s *Store) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s.timeout)
-}
-
 // The longest keys: they fit the 3,072 bytes of a key of InnoDB.
 const (
 	maxQueue = 1024
@@ -164,16 +148,17 @@ const (
 
 // queue is the key of a queue. One that is too long is refused here, whatever sql_mode does with it.
 func (s *Store) queue(of counter.Queue) ([]byte, error) {
-	key := sqlstore.Key(s.prefix, of)
-	if len(key) > maxQueue {
-		return nil, tooLong("the key of prefix, vhost and queue", len(key), maxQueue)
-	}
-	return key, nil
+	key := s.base.Key(of)
+	return key, tooLong("the key of prefix, vhost and queue", string(key), maxQueue)
 }
 
-func tooLong(of string, n, limit int) error {
-	err := fmt.Errorf("%s has %d bytes; this store keeps %d", of, n, limit)
-	return sqlstore.Failed(err, counter.FaultOther, "use a shorter one", false, "")
+// tooLong refuses a key of more bytes than the limit.
+func tooLong(of, key string, limit int) error {
+	if len(key) <= limit {
+		return nil
+	}
+	return &counter.StoreError{Fault: counter.FaultOther,
+		Err: fmt.Errorf("%s has %d bytes; this store keeps %d; use a shorter one", of, len(key), limit)}
 }
 
 // micros is the time by the server's clock, whatever the time zone is.

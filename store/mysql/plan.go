@@ -74,18 +74,16 @@ func (p *plan) row(name string) *row {
 
 // check refuses names that are too long.
 func (p *plan) check() error {
+	const ofMessage = "the key of a message's id and generation"
 	for name := range p.rows {
-		if len(name) > maxName {
-			return tooLong("the key of a message's id and generation", len(name), maxName)
+		if err := tooLong(ofMessage, name, maxName); err != nil {
+			return err
 		}
 	}
 	for _, c := range p.changes {
 		for _, m := range c.Sets {
-			if len(m.Set) > maxSet {
-				return tooLong("the name of a set", len(m.Set), maxSet)
-			}
-			if len(m.Name) > maxName {
-				return tooLong("the key of a message's id and generation", len(m.Name), maxName)
+			if err := cmp.Or(tooLong("the name of a set", m.Set, maxSet), tooLong(ofMessage, m.Name, maxName)); err != nil {
+				return err
 			}
 		}
 	}

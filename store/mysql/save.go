@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"slices"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/sqlstore"
@@ -22,7 +21,7 @@ import (
 // until it is committed, and Saves are serializable. Locks are taken in the order of names, first the shared ones.
 // Saves that deadlock all the same begin again.
 func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.Change) ([]bool, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
 	queue, err := s.queue(of)
 	if err != nil {
@@ -77,9 +76,9 @@ var errAgain = errors.New("rows were missing")
 // rollback ends the transaction of a connection, or the connection: also that to a server which is read-only, because
 // another one may be the primary by now.
 func (s *Store) rollback(ctx context.Context, conn *sql.Conn, because error) {
-	ctx, cancel := s.within(context.WithoutCancel(ctx))
+	ctx, cancel := s.base.Within(context.WithoutCancel(ctx))
 	defer cancel()
-	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil || slices.Contains(readOnly, number(because)) {
+	if _, err := conn.ExecContext(ctx, "ROLLBACK"); err != nil || sqlstore.Matches(readOnly, codeOf(because)) {
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // the pool closes it
 	}
 }

@@ -44,15 +44,15 @@ func Migrate(ctx context.Context, rawURL string) error {
 	if err != nil {
 		return fmt.Errorf("mysql: %w", err)
 	}
-	s := &Store{secret: config.Passwd, database: config.DBName}
+	base := baseOf(config)
 	connect, err := driverOf.NewConnector(config)
 	if err != nil {
-		return fmt.Errorf("mysql: migrating: %w", s.failed(err))
+		return fmt.Errorf("mysql: migrating: %w", failed(&base, err))
 	}
 	db := sql.OpenDB(connect)
 	defer db.Close()
 	if err := migrate(ctx, db); err != nil {
-		return fmt.Errorf("mysql: migrating: %w", s.failed(err))
+		return fmt.Errorf("mysql: migrating: %w", failed(&base, err))
 	}
 	return nil
 }

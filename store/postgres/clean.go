@@ -14,7 +14,7 @@ func (s *Store) sweep(sql string) func(ctx context.Context) (deleted int, err er
 	before := [3][]byte{{}, {}, {}} // less than every row; nil would be NULL
 	last := before
 	return func(ctx context.Context) (deleted int, err error) {
-		ctx, cancel := s.within(ctx)
+		ctx, cancel := s.base.Within(ctx)
 		defer cancel()
 		args := pgx.NamedArgs{"queue": last[0], "set": last[1], "name": last[2], "n": sqlstore.CleanBatch,
 			"grace": sqlstore.CleanGrace.Milliseconds()}

@@ -17,7 +17,7 @@ const oldest = 130000
 // Examine is that of counter.Store: it asks for the version, the role, synchronous_commit, the clock and the
 // permissions. A missing schema is an error.
 func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
 	var version int
 	var release, commit, user string
@@ -33,7 +33,7 @@ func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
 	if err != nil {
 		return nil, s.failed(err)
 	}
-	server := sqlstore.Server{Addr: s.addr, Release: "PostgreSQL " + release, User: user,
+	server := sqlstore.Server{Addr: s.base.Addr, Release: "PostgreSQL " + release, User: user,
 		Ahead: time.UnixMicro(at).Sub(began.Add(time.Since(began) / 2))}
 	if version < oldest {
 		server.TooOld = "PostgreSQL 13"

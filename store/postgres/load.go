@@ -22,25 +22,23 @@ const loadSQL = `SELECT t.now, d.name, d.data, d.version, d.expires, d.sums
 
 // Load is that of counter.Store.
 func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (now time.Time, _ []counter.Doc, _ error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	found := map[string]counter.Doc{}
 	var at int64
 	var name, data []byte
 	var version, expires *int64
 	var sums map[string]int64
-	err := s.query(ctx, loadSQL, []any{s.queue(of), namesOf(names)}, []any{&at, &name, &data, &version, &expires, &sums},
-		func() {
-			if version == nil || *expires > 0 && *expires <= at/1000 {
-				return
-			}
-			d := counter.Doc{Name: string(name), Data: string(data), Version: strconv.FormatInt(*version, 10),
-				Expires: sqlstore.Time(*expires)}
-			for field, by := range sums {
-				d.Data = counter.AddTo(d.Data, counter.Sum{Field: field, By: by})
-			}
-			found[d.Name], sums = d, nil
-		})
+	scans := []any{&at, &name, &data, &version, &expires, &sums}
+	err := s.query(ctx, loadSQL, []any{s.base.Key(of), namesOf(names)}, scans, func() {
+		if version == nil || *expires > 0 && *expires <= at/1000 {
+			return
+		}
+		d := counter.Doc{Name: string(name), Data: string(data), Version: strconv.FormatInt(*version, 10),
+			Expires: sqlstore.Time(*expires)}
+		for field, by := range sums {
+			d.Data = counter.AddTo(d.Data, counter.Sum{Field: field, By: by})
+		}
+		found[d.Name], sums = d, nil
+	})
 	if err != nil {
 		return now, nil, err
 	}
@@ -52,15 +50,13 @@ const readSQL = `SELECT d.name, d.data FROM (SELECT ` + micros + ` / 1000 AS now
 
 // Read is that of counter.Store.
 func (s *Store) Read(ctx context.Context, of counter.Queue, _ string, page []counter.Entry) ([]string, error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
 	names := make([]string, len(page))
 	for i, e := range page {
 		names[i] = e.Record()
 	}
 	found := make(map[string]string, len(names))
 	var name, data []byte
-	err := s.query(ctx, readSQL, []any{s.queue(of), namesOf(names)}, []any{&name, &data}, func() {
+	err := s.query(ctx, readSQL, []any{s.base.Key(of), namesOf(names)}, []any{&name, &data}, func() {
 		found[string(name)] = string(data)
 	})
 	if err != nil {
@@ -83,9 +79,7 @@ const (
 // Page is that of counter.Store.
 func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after counter.Entry, n int) (
 	out []counter.Entry, err error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	sql, args := firstSQL, []any{s.queue(of), []byte(set), n}
+	sql, args := firstSQL, []any{s.base.Key(of), []byte(set), n}
 	if after != (counter.Entry{}) {
 		sql, args = nextSQL, append(args, after.Score, []byte(after.Name))
 	}
@@ -101,14 +95,14 @@ const countSQL = `SELECT count(*)` + inSet + ` AND score >= $3`
 
 // Count is that of counter.Store.
 func (s *Store) Count(ctx context.Context, of counter.Queue, set string, from int64) (n int, err error) {
-	ctx, cancel := s.within(ctx)
-	defer cancel()
-	err = s.query(ctx, countSQL, []any{s.queue(of), []byte(set), from}, []any{&n}, func() {})
+	err = s.query(ctx, countSQL, []any{s.base.Key(of), []byte(set), from}, []any{&n}, func() {})
 	return n, err
 }
 
 // query calls each for the rows of a query, after their columns are in scans. The plan uses an index in its order.
 func (s *Store) query(ctx context.Context, sql string, args, scans []any, each func()) error {
+	ctx, cancel := s.base.Within(ctx)
+	defer cancel()
 	return s.failed(s.on(ctx, []string{sql}, func(conn *pgxpool.Conn, named bool) error {
 		var rows pgx.Rows
 		if named {

@@ -13,15 +13,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strikesmq/strikes/counter"
@@ -29,24 +26,16 @@ import (
 	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
-// Options of a Store. A nil *Options and the zero value mean the defaults.
-type Options struct {
-	// Prefix separates the documents of brokers that share a database; if empty, counter.DefaultPrefix.
-	Prefix string
-
-	// Timeout is how long one call may take, beside its ctx; if zero, 2 seconds. The consumer repeats a call that failed.
-	Timeout time.Duration
-}
+// Options of a Store. A nil *Options and the zero value mean the defaults. Prefix, a string, separates the documents of
+// brokers that share a database; if empty, counter.DefaultPrefix. Timeout, a time.Duration, is how long one call may
+// take, beside its ctx; if zero, 2 seconds. The consumer repeats a call that failed.
+type Options = sqlstore.Options
 
 // Store is a counter.Store in PostgreSQL.
 type Store struct {
-	pool     *pgxpool.Pool
-	prefix   string
-	timeout  time.Duration
-	secret   string // the password
-	addr     string
-	database string
-	unnamed  atomic.Bool // no connection takes named statements
+	base    sqlstore.Base
+	pool    *pgxpool.Pool
+	unnamed atomic.Bool // no connection takes named statements
 
 	stopCleaning func()
 }
@@ -65,17 +54,10 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{prefix: counter.DefaultPrefix, timeout: 2 * time.Second, secret: config.ConnConfig.Password,
-		addr: fmt.Sprintf("%s:%d", config.ConnConfig.Host, config.ConnConfig.Port), database: databaseOf(config)}
-	if opts != nil && opts.Prefix != "" {
-		s.prefix = opts.Prefix
-	}
-	if opts != nil && opts.Timeout > 0 {
-		s.timeout = opts.Timeout
-	}
+	s := &Store{base: baseOf(config).With(opts)}
 	s.unnamed.Store(modeGiven(rawURL))
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		ctx, cancel := s.within(ctx) // ctx has no deadline: the pool goes on when the caller has left
+		ctx, cancel := s.base.Within(ctx) // ctx has no deadline: the pool goes on when the caller has left
 		defer cancel()
 		version, err := versionOf(ctx, conn)
 		if err == nil {
@@ -107,9 +89,10 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// databaseOf returns the name of the database. Without one in the URL, the server takes the user's.
-func databaseOf(config *pgxpool.Config) string {
-	return cmp.Or(config.ConnConfig.Database, config.ConnConfig.User)
+func baseOf(config *pgxpool.Config) sqlstore.Base {
+	c := config.ConnConfig
+	return sqlstore.Base{Addr: fmt.Sprintf("%s:%d", c.Host, c.Port), Password: c.Password, Faults: faults,
+		Database: cmp.Or(c.Database, c.User)} // without one in the URL, the server takes the user's
 }
 
 // parse reads a URL.
@@ -198,12 +181,6 @@ func (s *Store) Close() error {
 	return nil
 }
 
-func (s *Store) queue(of counter.Queue) []byte { return sqlstore.Key(s.prefix, of) }
-
-func (s *Store) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s.timeout)
-}
-
 // micros is the time by the server's clock.
 const micros = `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
 
@@ -213,11 +190,4 @@ func namesOf(names []string) [][]byte {
 		out[i] = []byte(name)
 	}
 	return out
-}
-
-// isLost reports whether the named statements of a connection are not as they were prepared, or the settings of
-// sessionSQL are undone.
-func isLost(err error) bool {
-	var reply *pgconn.PgError
-	return errors.As(err, &reply) && slices.Contains([]string{unknownStatement, knownStatement, settingsLost}, reply.Code)
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/strikesmq/strikes/counter/storetest"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
-	"github.com/strikesmq/strikes/internal/sqlstore"
 	"github.com/strikesmq/strikes/internal/sqlstore/sqlbench"
 )
 
@@ -219,7 +218,7 @@ func renew(t *testing.T, places int) {
 func TestWithoutStatistics(t *testing.T) {
 	url := migrated(t)
 	const all = 100_000
-	key := fmt.Sprintf("'%s'", sqlstore.Key(counter.DefaultPrefix, counter.Queue{VHost: "/", Name: "q"}))
+	key := fmt.Sprintf("'%s'", open(t, url).base.Key(counter.Queue{VHost: "/", Name: "q"}))
 	do(t, url, "ALTER TABLE strikes_doc SET (autovacuum_enabled = off)",
 		"ALTER TABLE strikes_member SET (autovacuum_enabled = off)")
 	var names []string

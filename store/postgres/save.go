@@ -25,7 +25,7 @@ import (
 // because a batch has many. An existing record is locked by its row. Two processes that insert the same record get a
 // unique violation, and Save begins again. All locks are taken in the order of their names, so Saves do not deadlock.
 func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.Change) ([]bool, error) {
-	ctx, cancel := s.within(ctx)
+	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
 	versions := make([]int64, len(changes))
 	for _, round := range roundsOf(changes) {
@@ -201,7 +201,7 @@ func (c *columns) advisory(queue []byte) (keys []int64, exclusive []bool) {
 
 func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []counter.Change, round []int,
 	versions []int64) error {
-	queue, c := s.queue(of), columnsOf(changes, round)
+	queue, c := s.base.Key(of), columnsOf(changes, round)
 	keys, exclusive := c.advisory(queue)
 	for _, names := range []*[][]byte{&c.changed, &c.compared} {
 		slices.SortFunc(*names, bytes.Compare)

@@ -47,10 +47,10 @@ func Migrate(ctx context.Context, rawURL string) error {
 	if err != nil {
 		return err
 	}
-	s := &Store{secret: config.ConnConfig.Password, database: databaseOf(config)}
+	base := baseOf(config)
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
-		return fmt.Errorf("postgres: migrating: %w", s.failed(err))
+		return fmt.Errorf("postgres: migrating: %w", failed(&base, err))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
@@ -71,7 +71,7 @@ func Migrate(ctx context.Context, rawURL string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("postgres: migrating: %w", s.failed(err))
+		return fmt.Errorf("postgres: migrating: %w", failed(&base, err))
 	}
 	return nil
 }

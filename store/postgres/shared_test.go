@@ -54,7 +54,7 @@ func TestResetSession(t *testing.T) {
 	defer other.Close(context.Background())
 	tx, err := other.Begin(t.Context())
 	need(t, err)
-	keys, _ := columnsOf([]counter.Change{change}, []int{0}).advisory(s.queue(of))
+	keys, _ := columnsOf([]counter.Change{change}, []int{0}).advisory(s.base.Key(of))
 	for _, sql := range []string{fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", keys[0]),
 		"UPDATE strikes_doc SET version = version + 1"} {
 		need(t, errOf(tx.Exec(t.Context(), sql)))
