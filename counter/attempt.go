@@ -94,10 +94,3 @@ func crashArg(a Attempt) string {
 	}
 	return "crash " + printable.Cut(a.Crash, MaxReason)
 }
-
-func flag(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}

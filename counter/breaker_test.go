@@ -214,7 +214,7 @@ func (w *breakerWorld) end(t *rapid.T) {
 	a, succeeded := w.attempt(t), rapid.Bool().Draw(t, "succeeded")
 	w.take(t, a, func(r *Record, a Attempt) (Reply, time.Duration) {
 		return rules.End(r, &w.queue, a, succeeded, w.now)
-	}, stepEnd, 0, flag(succeeded), rules.KeepDone.Milliseconds())
+	}, stepEnd, 0, rules.Flag(succeeded), rules.KeepDone.Milliseconds())
 }
 
 // ask reads the breaker, as a process does once a second, and as an operator does.

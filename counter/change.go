@@ -331,7 +331,7 @@ func sameHolding(a, b *Holding) bool { return a == b || a != nil && b != nil && 
 
 // pauseFields are the fields of the document pause, which scripts/record.lua describes.
 func pauseFields(q rules.Queue) map[string]string {
-	fields := map[string]string{"paused": strconv.Itoa(flag(q.Paused)), "by": q.Pause.By, "why": q.Pause.Why,
+	fields := map[string]string{"paused": strconv.Itoa(rules.Flag(q.Paused)), "by": q.Pause.By, "why": q.Pause.Why,
 		"at": decimal(max(q.Pause.At.UnixMilli(), 0))}
 	if h := q.Holding; h != nil {
 		maps.Copy(fields, map[string]string{"message": member(h.ID, h.Generation), "cause": string(h.Cause),

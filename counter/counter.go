@@ -201,6 +201,6 @@ func (c *Counter) End(ctx context.Context, a Attempt, succeeded bool) error {
 	by := func(r *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, time.Duration) {
 		return rules.End(r, q, a, succeeded, now)
 	}
-	_, err := c.take(ctx, stepEnd, a, by, 0, flag(succeeded), rules.KeepDone.Milliseconds())
+	_, err := c.take(ctx, stepEnd, a, by, 0, rules.Flag(succeeded), rules.KeepDone.Milliseconds())
 	return err
 }

@@ -472,12 +472,13 @@ func (d *taken) check(t *rapid.T, where string) {
 		a.Removed.IsZero()) {
 		refuse("a tombstone forgot the limit of its death, or that its dead letter left")
 	}
-	if n := a.tombstones.Removed - b.tombstones.Removed; n != int64(flag(d.step == "taken" && b.State == StateDeadLetter &&
-		b.Removed.IsZero())) {
+	taken := d.step == "taken" && b.State == StateDeadLetter && b.Removed.IsZero()
+	if n := a.tombstones.Removed - b.tombstones.Removed; n != int64(rules.Flag(taken)) {
 		refuse(fmt.Sprintf("%d dead letters counted as taken", n))
 	}
 	cleared := d.step == "reset" && b.State == StateDeadLetter && b.Removed.IsZero() && b.tombstones.Count > 0
-	if n := a.tombstones.Count - b.tombstones.Count; n != int64(flag(a.State == StateDeadLetter && newly)-flag(cleared)) {
+	died := a.State == StateDeadLetter && newly
+	if n := a.tombstones.Count - b.tombstones.Count; n != int64(rules.Flag(died)-rules.Flag(cleared)) {
 		refuse(fmt.Sprintf("%d tombstones counted", n))
 	}
 }
@@ -559,7 +560,7 @@ func (d *taken) skipIgnored() bool {
 func count(tokens Tokens, of Kind) int {
 	n := 0
 	for _, t := range tokens {
-		n += flag(t.Kind == of)
+		n += rules.Flag(t.Kind == of)
 	}
 	return n
 }

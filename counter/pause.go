@@ -77,7 +77,7 @@ func (c *client) setPaused(ctx context.Context, of Queue, paused bool, n Note) e
 			return Change{}, already
 		}
 		now = now.Truncate(time.Millisecond)
-		maps.Copy(fields, map[string]string{"paused": strconv.Itoa(flag(paused)), "by": n.By, "why": n.Why,
+		maps.Copy(fields, map[string]string{"paused": strconv.Itoa(rules.Flag(paused)), "by": n.By, "why": n.Why,
 			"at": decimal(now.UnixMilli())})
 		delete(fields, "only")
 		d.Data, d.Expires = encodeFields(fields), now.Add(rules.PauseTTL)

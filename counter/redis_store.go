@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 //go:embed scripts/load.lua
@@ -101,12 +103,6 @@ func fieldsOf(list []any) map[string]string {
 func (s redisStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bool, error) {
 	var keys []string
 	args := []any{len(changes)}
-	ms := func(at time.Time) int64 {
-		if at.IsZero() {
-			return 0
-		}
-		return at.UnixMilli()
-	}
 	docs := func(act string, docs []Doc) {
 		for _, d := range docs {
 			kind, act := "string", act
@@ -116,7 +112,7 @@ func (s redisStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bo
 			if d.Any {
 				act = "replace"
 			}
-			keys, args = append(keys, s.key(of, d.Name)), append(args, kind, act, d.Version, d.Data, ms(d.Expires))
+			keys, args = append(keys, s.key(of, d.Name)), append(args, kind, act, d.Version, d.Data, rules.Millis(d.Expires))
 		}
 	}
 	for _, c := range changes {
@@ -125,7 +121,7 @@ func (s redisStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bo
 		docs("compare", c.Same)
 		args = append(args, len(c.Add))
 		for _, sum := range c.Add {
-			keys, args = append(keys, s.key(of, sum.Doc)), append(args, sum.Field, sum.By, ms(sum.Expires))
+			keys, args = append(keys, s.key(of, sum.Doc)), append(args, sum.Field, sum.By, rules.Millis(sum.Expires))
 		}
 		args = append(args, len(c.Sets))
 		for _, m := range c.Sets {
@@ -133,7 +129,7 @@ func (s redisStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bo
 			if m.Gone {
 				score = ""
 			}
-			keys, args = append(keys, s.key(of, m.Set)), append(args, m.Name, score, ms(m.Expires))
+			keys, args = append(keys, s.key(of, m.Set)), append(args, m.Name, score, rules.Millis(m.Expires))
 		}
 	}
 	reply, err := saveDocs.Run(ctx, s.rdb, keys, args...).Int64Slice()

@@ -253,7 +253,7 @@ func (r *specRun) seed() {
 		keep(docTombstones, encodeFields(fields), 0)
 	}
 	if p := g.Pause; p != nil {
-		keep(docPause, encodeFields(map[string]string{"paused": decimal(int64(flag(p.Paused))), "by": p.By,
+		keep(docPause, encodeFields(map[string]string{"paused": decimal(int64(rules.Flag(p.Paused))), "by": p.By,
 			"at": decimal(p.At + r.begin), "why": p.Why}), 0)
 	}
 	for _, s := range g.Skips {
@@ -385,7 +385,7 @@ func (r *specRun) one(s specStep) (Reply, error) {
 		return r.Counter.take(ctx, stepEnd, a, func(of *Record, q *rules.Queue, a Attempt, now time.Time) (Reply,
 			time.Duration) {
 			return rules.End(of, q, a, s.Succeeded, now)
-		}, 0, flag(s.Succeeded), s.Keep)
+		}, 0, rules.Flag(s.Succeeded), s.Keep)
 	case "BEGUN":
 		return r.Begun(ctx, a)
 	case "MOVED":

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/panics"
 )
 
@@ -38,7 +39,7 @@ func TestStoreRace(t *testing.T) {
 				reply, err := by.Fail(t.Context(), attempt(m, fmt.Sprint("t", i)), f)
 				mu.Lock()
 				defer mu.Unlock()
-				exhausted += flag(reply.Code == ReplyExhausted)
+				exhausted += rules.Flag(reply.Code == ReplyExhausted)
 				return err
 			})
 		}

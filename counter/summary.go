@@ -171,7 +171,7 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) erro
 			late := IsForgotten(r, s.Breaker, s.Paused != nil || s.Waiting.Messages > 0, s.Time)
 			gone := late || r.OpenToken == "" && r.Due.After(s.Time) && r.Move.Top > 0
 			s.Retrying++
-			s.Forgotten += flag(late)
+			s.Forgotten += rules.Flag(late)
 			if s.Head == nil || away && !gone || away == gone && r.Since().Before(s.Head.Since()) {
 				head := r
 				s.Head, away = &head, gone

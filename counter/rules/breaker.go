@@ -169,25 +169,14 @@ func (b *Breaker) close(now time.Time) {
 // opening, a wait for a permit or a count would have lasted longer, or attempts have seemed to begin before the
 // closing.
 func (b *Breaker) bound(now time.Time) (moved bool) {
-	moved = b.Doubt.After(now) || b.Open.After(now) || b.Closed.After(now) || b.Next.After(now.Add(LaterPermits)) ||
-		b.Count.After(now.Add(LongestCount))
-	past := []*time.Time{&b.Doubt, &b.Open, &b.Closed, &b.Success}
 	b.Streak = slices.Clone(b.Streak)
 	for i := range b.Streak {
-		past = append(past, &b.Streak[i].At)
+		setBack(now, &b.Streak[i].At)
 	}
-	for _, at := range past {
-		if at.After(now) {
-			*at = now
-		}
-	}
-	if b.Next.After(now.Add(LaterPermits)) {
-		b.Next = now.Add(LaterPermits)
-	}
-	if b.Count.After(now.Add(LongestCount)) {
-		b.Count = now.Add(LongestCount)
-	}
-	return moved
+	setBack(now, &b.Success)
+	moved = setBack(now, &b.Doubt, &b.Open, &b.Closed)
+	moved = setBack(now.Add(LaterPermits), &b.Next) || moved
+	return setBack(now.Add(LongestCount), &b.Count) || moved
 }
 
 // uncounted reports whether the breaker keeps a failure of an attempt from being counted.
@@ -286,19 +275,13 @@ func (b Breaker) AwaitedBy(r Record, now time.Time) time.Time {
 
 // EncodeBreaker writes a breaker as the scripts do.
 func EncodeBreaker(b Breaker) string {
-	ms := func(at time.Time) int64 {
-		if at.IsZero() {
-			return 0
-		}
-		return at.UnixMilli()
-	}
 	var streak strings.Builder
 	streak.WriteByte('.')
 	for _, f := range b.Streak {
-		fmt.Fprintf(&streak, ";%d=%s", ms(f.At), f.Message)
+		fmt.Fprintf(&streak, ";%d=%s", Millis(f.At), f.Message)
 	}
-	return fmt.Sprintf("%d %d %d %d %d %d %d %d %d %s\n%s", ms(b.Success), ms(b.Doubt), ms(b.Open), ms(b.Closed),
-		ms(b.Next), b.Permits, ms(b.Count), ms(b.Awaited), b.Alike, streak.String(), b.Reason)
+	return fmt.Sprintf("%d %d %d %d %d %d %d %d %d %s\n%s", Millis(b.Success), Millis(b.Doubt), Millis(b.Open),
+		Millis(b.Closed), Millis(b.Next), b.Permits, Millis(b.Count), Millis(b.Awaited), b.Alike, streak.String(), b.Reason)
 }
 
 // DecodeBreaker reads the text of EncodeBreaker; false: it is none.
@@ -332,12 +315,8 @@ func (p Progress) Arg(now time.Time) string {
 		}
 		return CeilMillis(now.Sub(at))
 	}
-	failing := 0
-	if p.Failing {
-		failing = 1
-	}
 	return fmt.Sprintf("progress %d %d %d %d %d %d", p.Breaker, CeilMillis(p.Patience), age(p.Began), age(p.Ended),
-		age(p.Attempt), failing)
+		age(p.Attempt), Flag(p.Failing))
 }
 
 // At returns the progress by the store's clock, which is now.

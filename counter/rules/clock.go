@@ -16,3 +16,30 @@ func CeilMillis(d time.Duration) int64 {
 	}
 	return min(ms, MaxWaitMillis)
 }
+
+// Millis is a time in ms since 1970, as the store keeps it; 0 for the zero time.
+func Millis(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
+	}
+	return at.UnixMilli()
+}
+
+// Flag is 1 for true and 0 for false, as the store keeps it.
+func Flag(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// setBack moves times that are later than latest to it, because the clock was set back. It reports whether it moved
+// any.
+func setBack(latest time.Time, times ...*time.Time) (moved bool) {
+	for _, at := range times {
+		if at.After(latest) {
+			*at, moved = latest, true
+		}
+	}
+	return moved
+}

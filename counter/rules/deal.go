@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -87,18 +86,11 @@ func (d *Deal) Deal(r DealRead, now time.Time) (mine []int, changed, ok bool) {
 // setBack moves times that are ahead of the store's clock back to now, and reports whether it moved any. The deal must
 // be saved then. Otherwise no member expires until the clock has caught up.
 func (d *Deal) setBack(now time.Time) (moved bool) {
-	earliest := func(t *time.Time, most time.Time) {
-		if t.After(most) {
-			*t, moved = most, true
-		}
-	}
-	earliest(&d.Read, now)
-	earliest(&d.Patient, now.Add(DealLease))
-	earliest(&d.Asked, now.Add(DealLease))
+	moved = setBack(now, &d.Read)
 	for i := range d.Members {
-		earliest(&d.Members[i].Read, now)
+		moved = setBack(now, &d.Members[i].Read) || moved
 	}
-	return moved
+	return setBack(now.Add(DealLease), &d.Patient, &d.Asked) || moved
 }
 
 func (d *Deal) find(token string) int {
@@ -138,12 +130,13 @@ func (d *Deal) give(r DealRead, now time.Time) (changed bool) {
 			d.take(reader, p)
 			changed = true
 		case !now.Before(d.Asked):
-			d.take(d.least(), p)
+			least, _ := d.byLoad()
+			d.take(least, p)
 			changed = true
 		}
 	}
 	for {
-		most, least := d.most(), d.least()
+		least, most := d.byLoad()
 		have := d.Members[most].Partitions
 		if len(have)-len(d.Members[least].Partitions) <= 1 {
 			return changed
@@ -160,17 +153,15 @@ func (d *Deal) take(i, p int) {
 	slices.Sort(m.Partitions)
 }
 
-func (d *Deal) byLoad() func(a, b int) int {
-	return func(a, b int) int { return cmp.Compare(len(d.Members[a].Partitions), len(d.Members[b].Partitions)) }
-}
-
-func (d *Deal) least() int { return slices.MinFunc(d.indices(), d.byLoad()) }
-func (d *Deal) most() int  { return slices.MaxFunc(d.indices(), d.byLoad()) }
-
-func (d *Deal) indices() []int {
-	all := make([]int, len(d.Members))
-	for i := range all {
-		all[i] = i
+// byLoad returns the processes with the fewest and with the most partitions; of several, the first.
+func (d *Deal) byLoad() (least, most int) {
+	for i, m := range d.Members {
+		if len(m.Partitions) < len(d.Members[least].Partitions) {
+			least = i
+		}
+		if len(m.Partitions) > len(d.Members[most].Partitions) {
+			most = i
+		}
 	}
-	return all
+	return least, most
 }

@@ -177,26 +177,14 @@ func millis(s string) time.Time { return after(s, "0") }
 
 // Encode writes the text of a record, as the scripts do. It cuts the texts that the record keeps for people.
 func Encode(r Record) string {
-	ms := func(at time.Time) int64 {
-		if at.IsZero() {
-			return 0
-		}
-		return at.UnixMilli()
-	}
 	orNone := func(word string) string { return cmp.Or(word, ".") }
 	mode := "."
 	if r.OpenToken != "" {
 		mode = r.OpenMode.String()
 	}
-	suspect, firsts := 0, 0
-	if r.Suspect {
-		suspect = 1
-	}
-	switch {
-	case r.PossibleDuplicate:
+	firsts := Flag(r.FirstFailed)
+	if r.PossibleDuplicate {
 		firsts = 2
-	case r.FirstFailed:
-		firsts = 1
 	}
 	var tokens, notes, history strings.Builder
 	tokens.WriteByte('.')
@@ -208,7 +196,7 @@ func Encode(r Record) string {
 		Note
 	}{{"skip", r.Skipped}, {"reset", r.Reset}, {"removed", Note{At: r.Removed}}} {
 		if !n.At.IsZero() {
-			fmt.Fprintf(&notes, "%s %d %d %d\n%s%s", n.name, ms(n.At), len(n.By), len(n.Why), n.By, n.Why)
+			fmt.Fprintf(&notes, "%s %d %d %d\n%s%s", n.name, Millis(n.At), len(n.By), len(n.Why), n.By, n.Why)
 		}
 	}
 	for _, n := range slices.Backward(r.History) {
@@ -222,13 +210,12 @@ func Encode(r Record) string {
 		printable.Cut(r.Consumer, MaxStoredID)
 	var out strings.Builder
 	fmt.Fprintf(&out, "%d %d %d %d %d %s %d %d %d %d %d %s %s %s %d %d %d %d %d %s %d %d %d %d %d",
-		r.Failures, r.Crashes, r.Starts, r.Fence, suspect, orNone(string(r.State)), ms(r.Binds), ms(r.Due),
-		r.Wait.Milliseconds(),
-		ms(r.FirstTime), ms(r.LastTime)-ms(r.FirstTime), orNone(string(r.Cause)), orNone(r.OpenToken), mode, ms(r.OpenSince),
-		ms(r.Listed),
-		r.Limit, r.OwnLimit, firsts, tokens.String(), len(id), len(generation), len(consumer), notes.Len(), history.Len())
+		r.Failures, r.Crashes, r.Starts, r.Fence, Flag(r.Suspect), orNone(string(r.State)), Millis(r.Binds), Millis(r.Due),
+		r.Wait.Milliseconds(), Millis(r.FirstTime), Millis(r.LastTime)-Millis(r.FirstTime), orNone(string(r.Cause)),
+		orNone(r.OpenToken), mode, Millis(r.OpenSince), Millis(r.Listed), r.Limit, r.OwnLimit, firsts, tokens.String(),
+		len(id), len(generation), len(consumer), notes.Len(), history.Len())
 	if m := r.Move; m.Top > 0 {
-		fmt.Fprintf(&out, " %d:%d:%d:%s:%s", m.CopyNumber, m.Top, ms(m.Until), orNone(m.Mover), m.Body)
+		fmt.Fprintf(&out, " %d:%d:%d:%s:%s", m.CopyNumber, m.Top, Millis(m.Until), orNone(m.Mover), m.Body)
 	}
 	out.WriteByte('\n')
 	for _, text := range []string{id, generation, consumer, notes.String(), history.String(), r.Reason} {
