@@ -138,8 +138,9 @@ func memoryUnderTest() store {
 	return store{"memory", m, m, open, m.Counter.age, m.Counter.look}
 }
 
-// ageDocs makes records, and the sets of their queue, older. It serves any Store.
-func (c *client) ageDocs(t rapid.TB, d time.Duration, ms ...Message) {
+// age makes records, and the sets of their queue, older. That is the same to a store as time that passes; if d is
+// negative, as a clock that is set back.
+func (c *client) age(t rapid.TB, d time.Duration, ms ...Message) {
 	t.Helper()
 	ctx, of := context.Background(), Queue{ms[0].VHost, ms[0].Queue}
 	var names []string
@@ -176,23 +177,47 @@ func (c *client) ageDocs(t rapid.TB, d time.Duration, ms ...Message) {
 	}
 	_, errOf := c.store.Save(ctx, of, older)
 	need(t, errors.Join(err, errOf))
+	if c.rdb == nil {
+		return
+	}
+	for _, set := range []string{setIndex, setDead, setRemoved} { // a Save never has a set expire earlier
+		key := c.opts.queueKey(of.VHost, of.Name) + set
+		if left := c.rdb.PTTL(ctx, key).Val(); left > 0 {
+			need(t, c.rdb.PExpire(ctx, key, left-d).Err())
+		}
+	}
 }
 
-// lookAtDocs serves any Store. It does not see how long the members of sets are kept.
-func (c *client) lookAtDocs(t rapid.TB, m Message) sight {
+// look looks at one generation of a message. Only on Redis it sees how long the members of sets are kept, and whether
+// the scripts wrote the record as Go does.
+func (c *client) look(t rapid.TB, m Message) sight {
 	t.Helper()
 	ctx, of, entry := context.Background(), Queue{m.VHost, m.Queue}, member(m.ID, m.Generation)
 	records, err := (&Admin{c}).read(ctx, of, []string{entry})
 	state, errOf := (&Admin{c}).State(ctx, m.VHost, m.Queue)
 	need(t, errors.Join(err, errOf))
 	tombstones := state.Tombstones
-	tombstones.Expired = 0
+	tombstones.Expired = 0 // a tombstone that was renewed leaves its set up to an eighth of its TTL early
 	s := sight{tombstones: tombstones, exists: records[0] != nil, indexed: c.isIn(t, of, setIndex, entry, 0),
 		dead: c.isIn(t, of, setDead, entry, time.Now().UnixMilli())}
-	if s.exists {
-		s.Record = *records[0]
-		s.Listed, s.setTTL = time.Time{}, s.TTL // which set it is in is compared with the record, as for the others
+	if !s.exists {
+		return s
 	}
+	s.Record = *records[0]
+	s.setTTL = s.TTL
+	if c.rdb != nil {
+		k := c.opts.keys(m)
+		text, err := c.rdb.Get(ctx, k.record).Result()
+		if again := rules.Encode(s.Record); again != text && err == nil {
+			t.Fatalf("the scripts wrote\n%q, and Go\n%q", text, again)
+		}
+		set := k.index
+		if amongDead(s) {
+			set = k.dead
+		}
+		s.setTTL = c.rdb.PTTL(ctx, set).Val()
+	}
+	s.Listed = time.Time{} // which set it is in is compared with the record
 	return s
 }
 
@@ -234,86 +259,6 @@ func dialTest(t testing.TB, url string) *Counter {
 		}
 	})
 	return c
-}
-
-// older moves the times of records and of their queue's sets into the past, which is the same to the scripts as time
-// that passes; or into the future, which is the same as a clock that is set back.
-var older = redis.NewScript(`
-local by = tonumber(ARGV[1])
-local times = { [7] = true, [8] = true, [10] = true, [15] = true, [16] = true }
-for i, key in ipairs(KEYS) do
-  local left = redis.call('PTTL', key)
-  if i <= 3 then
-    local entries = redis.call('ZRANGE', key, 0, -1, 'WITHSCORES')
-    for e = 1, #entries, 2 do redis.call('ZADD', key, entries[e + 1] - by, entries[e]) end
-  elseif left > 0 then
-    local line, rest = string.match(redis.call('GET', key), '^([^\n]+)(.*)$')
-    local n = 0
-    line = string.gsub(line, '[^ ]+', function(word)
-      n = n + 1
-      if times[n] and word ~= '0' then return string.format('%d', math.max(1, word - by)) end
-      if n == 26 then
-        return (string.gsub(word, '^(%d+:%d+:)(%d+)', function(copy, at)
-          return copy .. (at == '0' and at or string.format('%d', math.max(1, at - by)))
-        end))
-      end
-      if n == 4 and word ~= '0' then return string.format('%.0f', math.max(1, word - by * 1000)) end -- the fence
-    end)
-    rest = string.gsub(rest, '(%l+ )(%d+)( %d+ %d+\n)', function(of, at, lengths) -- of notes
-      return string.format('%s%d%s', of, at - by, lengths)
-    end)
-    redis.call('SET', key, line .. rest)
-  end
-  if left > 0 then redis.call('PEXPIRE', key, left - by) end
-end`)
-
-func (c *client) age(t rapid.TB, d time.Duration, ms ...Message) {
-	t.Helper()
-	if c.rdb == nil {
-		c.ageDocs(t, d, ms...)
-		return
-	}
-	keys := []string{c.opts.keys(ms[0]).index, c.opts.keys(ms[0]).dead,
-		c.opts.queueKey(ms[0].VHost, ms[0].Queue) + setRemoved}
-	for _, m := range ms {
-		keys = append(keys, c.opts.keys(m).record)
-	}
-	if err := older.Run(context.Background(), c.rdb, keys, d.Milliseconds()).Err(); err != nil &&
-		!errors.Is(err, redis.Nil) {
-		t.Fatal(err)
-	}
-}
-
-func (c *client) look(t rapid.TB, m Message) sight {
-	t.Helper()
-	if c.rdb == nil {
-		return c.lookAtDocs(t, m)
-	}
-	ctx, k := context.Background(), c.opts.keys(m)
-	p := c.rdb.Pipeline()
-	text, ttl := p.Get(ctx, k.record), p.PTTL(ctx, k.record)
-	indexed, dead := p.ZScore(ctx, k.index, member(m.ID, m.Generation)), p.ZScore(ctx, k.dead, member(m.ID, m.Generation))
-	indexTTL, deadTTL := p.PTTL(ctx, k.index), p.PTTL(ctx, k.dead)
-	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		t.Fatal(err)
-	}
-	state, err := (&Admin{c}).State(ctx, m.VHost, m.Queue)
-	need(t, err)
-	tombstones := state.Tombstones
-	tombstones.Expired = 0 // a tombstone that was renewed leaves its set up to an eighth of its TTL early
-	s := sight{tombstones: tombstones, exists: text.Err() == nil, indexed: indexed.Err() == nil,
-		dead: dead.Val() > float64(time.Now().UnixMilli()), setTTL: indexTTL.Val()}
-	if s.exists {
-		s.Record = parseRecord(Message{VHost: m.VHost, Queue: m.Queue}, text.Val(), ttl.Val())
-		if again := rules.Encode(s.Record); again != text.Val() {
-			t.Fatalf("the scripts wrote\n%q, and Go\n%q", text.Val(), again)
-		}
-		s.Listed = time.Time{}
-	}
-	if amongDead(s) {
-		s.setTTL = deadTTL.Val()
-	}
-	return s
 }
 
 func keyspace(t *testing.T, c *Counter) []string {

@@ -204,16 +204,9 @@ func TestSummariesForgetNothingThatRests(t *testing.T) {
 func TestSummariesCountUndecodable(t *testing.T) {
 	c, of := Over(newMemoryStore(), nil), Queue{"/", "orders"}
 	need(t, errOf(c.Fail(t.Context(), attempt(message("0"), "a"), reject)))
-	_, docs, err := c.store.Load(t.Context(), of, docRecord(member("0", "")))
-	need(t, err)
-	var more Change
-	for n := range summaryMost {
-		name := member(fmt.Sprint(n+1), "")
-		more.Docs = append(more.Docs, Doc{Name: docRecord(name), Data: docs[0].Data, Expires: docs[0].Expires, Any: true})
-		more.Sets = append(more.Sets, Member{Set: setDead, Name: name, Score: docs[0].Expires.UnixMilli() + 1})
-	}
-	more.Docs[0].Data = "x"
-	need(t, errOf(c.store.Save(t.Context(), of, more)))
+	c.copyRecord(t, message("0"), setDead, 1, summaryMost+1)
+	other := Change{Docs: []Doc{{Name: docRecord(member("01", "")), Data: "x", Any: true}}}
+	need(t, errOf(c.store.Save(t.Context(), of, other)))
 	got, err := c.Admin().Summaries(t.Context(), "/", []string{"orders"}, time.Hour)
 	if err != nil || !got[0].Partial || got[0].Recent != summaryMost-1 {
 		t.Errorf("got %+v, %v; want a part, with %d", got, err, summaryMost-1)
