@@ -352,3 +352,22 @@ func (f *fixture) follow(t *testing.T, w *httptest.ResponseRecorder) string {
 func header(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
+
+// says reports the parts that a page lacks.
+func says(t *testing.T, page string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(page, part) {
+			t.Errorf("the page does not say %q: %s", part, page)
+		}
+	}
+}
+
+// answers reports an answer with another status, or that lacks a part.
+func answers(t *testing.T, w *httptest.ResponseRecorder, code int, parts ...string) {
+	t.Helper()
+	if w.Code != code {
+		t.Errorf("status %d, want %d", w.Code, code)
+	}
+	says(t, w.Body.String(), parts...)
+}

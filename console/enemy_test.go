@@ -64,21 +64,15 @@ func TestDropThatDoesNotBegin(t *testing.T) {
 	f.kill(t, "r", "m-1")
 	f.broker.dead.all[0].Publishing.Headers = amqp.Table{"k": "v"}
 	f.redis.SetError("down")
-	if w := f.post(query("drop"), url.Values{"count": {"1"}, "why": {"r"}}); w.Code != http.StatusServiceUnavailable {
-		t.Errorf("a drop that the store cannot count: %d", w.Code)
-	}
+	answers(t, f.post(query("drop"), url.Values{"count": {"1"}, "why": {"r"}}), http.StatusServiceUnavailable)
 	f.redis.SetError("")
 	// the audit cannot be written
 	if err := f.redis.Set("strikes:1:{%2F/orders}:audit", "of another program"); err != nil {
 		t.Fatal(err)
 	}
-	if w := f.post(query("drop", "lane-header", "k", "lane", "v"), url.Values{"count": {"1"},
-		"why": {"r"}}); w.Code != http.StatusSeeOther {
-		t.Fatalf("%d: %s", w.Code, w.Body)
-	}
-	if body := f.ended(t); !strings.Contains(body, "nothing was done") {
-		t.Errorf("result: %s", body)
-	}
+	answers(t, f.post(query("drop", "lane-header", "k", "lane", "v"), url.Values{"count": {"1"}, "why": {"r"}}),
+		http.StatusSeeOther)
+	says(t, f.ended(t), "nothing was done")
 	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
 		t.Errorf("%v, %v", files, err)
 	}

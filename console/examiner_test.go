@@ -44,9 +44,7 @@ func TestExamination(t *testing.T) {
 	sees("/doctor", "1 queue, broker and store: nothing is wrong")
 	sees("/", "Nothing is wrong in 1 queue", "no error")
 	f.broker.found = []inspect.Finding{inspect.Say("auto-ack", inspect.Vars{"consumers": "1 of 1"})}
-	if w := f.post("/doctor", url.Values{}); w.Code != http.StatusSeeOther {
-		t.Errorf("status %d", w.Code)
-	}
+	answers(t, f.post("/doctor", url.Values{}), http.StatusSeeOther)
 	sees("/doctor", "1 error", "consumers without acknowledgements")
 	sees("/", "1 of 1 queue with an error", "consumers without acknowledgements")
 	refused := errors.New("channel refused")
@@ -120,26 +118,18 @@ func TestStoreAwayOnTheFirstPage(t *testing.T) {
 			}
 		}
 	}
-	has := func(t *testing.T, body string, parts ...string) {
-		t.Helper()
-		for _, part := range parts {
-			if !strings.Contains(body, part) {
-				t.Errorf("the page does not say %q: %s", part, body)
-			}
-		}
-	}
 	t.Run("later", func(t *testing.T) {
 		f := newFixture(t, Options{}, func(b *fakeBroker) { close(b.examine) })
 		f.broker.change(func(s *ops.Status) { s.Dead.Still, s.Blocked = 17, 0 })
 		f.changed("orders")
-		has(t, f.get("/").Body.String(), "<dt>Dead letters</dt><dd>17</dd>")
+		says(t, f.get("/").Body.String(), "<dt>Dead letters</dt><dd>17</dd>")
 		proctest.Eventually(t, 30*time.Second, "an examination", func() bool {
 			return strings.Contains(f.get("/").Body.String(), `<span class="tag good">no error</span>`)
 		})
 		f.broker.storeAway.Store(&refused)
 		f.changed("orders")
 		body := f.get("/").Body.String()
-		has(t, body, "No answer from the store. Known ", " ago: ", "connection refused",
+		says(t, body, "No answer from the store. Known ", " ago: ", "connection refused",
 			"This page shows what was known ", "<dt>Dead letters</dt><dd>17</dd>", `<span class="tag">no error</span>`)
 		lacks(t, body, `<span class="quiet">nothing</span>`, "Nothing is known yet")
 		f.broker.storeAway.Store(nil)
@@ -149,7 +139,7 @@ func TestStoreAwayOnTheFirstPage(t *testing.T) {
 	t.Run("from the start", func(t *testing.T) {
 		f := newFixture(t, Options{}, func(b *fakeBroker) { b.storeAway.Store(&refused) })
 		body := f.get("/").Body.String()
-		has(t, body, "No answer from the store. ", "connection refused", "<dt>Dead letters</dt><dd>?</dd>",
+		says(t, body, "No answer from the store. ", "connection refused", "<dt>Dead letters</dt><dd>?</dd>",
 			`data-label="failing">?</td>`, `data-label="dead">?</td>`, "not known: the store has not answered",
 			"Failing messages and dead letters are not known")
 		lacks(t, body, `<span class="quiet">nothing</span>`, "what was known")

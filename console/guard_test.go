@@ -81,9 +81,7 @@ func TestPanicsAreRecovered(t *testing.T) {
 	f := &fixture{newConsole(o, b, endless), b, server}
 	t.Cleanup(func() { _ = f.Close() })
 
-	if w := f.post(query("replay"), url.Values{"why": {"fixed"}, "count": {"2"}}); w.Code != http.StatusSeeOther {
-		t.Fatalf("a replay: %d: %s", w.Code, w.Body)
-	}
+	answers(t, f.post(query("replay"), url.Values{"why": {"fixed"}, "count": {"2"}}), http.StatusSeeOther)
 	b.dead.gate <- struct{}{} // its beginning is in the audit
 	hook.on.Store(true)
 	b.dead.gate <- struct{}{} // its end enters the audit, which panics

@@ -49,42 +49,25 @@ func TestLaneIsReplayed(t *testing.T) {
 	f.hold(t, "a1", "m-1", "m-2", "m-3")
 	f.broker.change(func(s *ops.Status) { s.BlockedLanes, s.Dead.Blocked = 1, 2 })
 	for _, path := range []string{query("queue"), query("lanes"), query("lane", "lane", "a1", "verb", "replay")} {
-		if body := checkPage(t, f, path); !strings.Contains(body, "m-1") || !strings.Contains(body, "a1") {
-			t.Errorf("%s does not show what blocks the lane: %s", path, body)
-		}
+		says(t, checkPage(t, f, path), "m-1", "a1")
 	}
 	replay, form := query("lane", "lane", "a1", "verb", "replay"), f.plan(t, "a1")
-	if w := f.post(replay, url.Values{"plan": form["plan"]}); w.Code != http.StatusUnprocessableEntity ||
-		!strings.Contains(w.Body.String(), noReason) {
-		t.Errorf("without a reason: %d", w.Code)
-	}
-	if w := f.post(query("replay"), url.Values{"count": {"1"}}); w.Code != http.StatusUnprocessableEntity ||
-		!strings.Contains(w.Body.String(), noReason) {
-		t.Errorf("a replay of the queue without a reason: %d", w.Code)
-	}
+	answers(t, f.post(replay, url.Values{"plan": form["plan"]}), http.StatusUnprocessableEntity, noReason)
+	answers(t, f.post(query("replay"), url.Values{"count": {"1"}}), http.StatusUnprocessableEntity, noReason)
 	f.broker.dead.gate = make(chan struct{})
-	if body := f.follow(t, f.post(replay, form)); !strings.Contains(body, "lane a1: replay under way") {
-		t.Errorf("progress: %s", body)
-	}
-	if w := f.post(replay, form); w.Code != http.StatusConflict {
-		t.Errorf("a second replay: %d", w.Code)
-	}
+	says(t, f.follow(t, f.post(replay, form)), "lane a1: replay under way")
+	answers(t, f.post(replay, form), http.StatusConflict)
 	for range 3 {
 		f.broker.dead.gate <- struct{}{}
 	}
 	f.jobs.wait()
-	if body := checkPage(t, f, query("replay", "of", "job")); !strings.Contains(body, "lane a1 is released") ||
-		!strings.Contains(body, "3 replayed") {
-		t.Errorf("result: %s", body)
-	}
+	says(t, checkPage(t, f, query("replay", "of", "job")), "lane a1 is released", "3 replayed")
 	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
 	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "lane a1" || log[0].Verb != "replay" ||
 		log[1].Result != begun || log[0].Reason != "the account is open" {
 		t.Errorf("audit %+v, %v", log, err)
 	}
-	if w := f.get(replay); w.Code != http.StatusNotFound {
-		t.Errorf("a lane that is not blocked any more: %d", w.Code)
-	}
+	answers(t, f.get(replay), http.StatusNotFound)
 }
 
 func TestLaneStaysBlocked(t *testing.T) {
@@ -94,11 +77,7 @@ func TestLaneStaysBlocked(t *testing.T) {
 	f.follow(t, f.post(query("lane", "lane", "a1", "verb", "replay"), f.plan(t, "a1")))
 	f.jobs.wait()
 	body := checkPage(t, f, query("replay", "of", "job"))
-	for _, want := range []string{"the lane is still blocked", "failed again", "release the lane without it"} {
-		if !strings.Contains(body, want) {
-			t.Errorf("the result does not say %q: %s", want, body)
-		}
-	}
+	says(t, body, "the lane is still blocked", "failed again", "release the lane without it")
 }
 
 // TestLaneIsDropped: a release drops the message that blocks the lane to a file, a drop all of them.
@@ -116,10 +95,7 @@ func TestLaneIsDropped(t *testing.T) {
 		checkPage(t, f, path)
 		f.follow(t, f.post(path, form))
 		f.jobs.wait()
-		if body := checkPage(t, f, query("replay", "of", "job")); !strings.Contains(body, "lane a1 is released") ||
-			!strings.Contains(body, tt.result) {
-			t.Errorf("%s: result: %s", tt.verb, body)
-		}
+		says(t, checkPage(t, f, query("replay", "of", "job")), "lane a1 is released", tt.result)
 		files, err := filepath.Glob(filepath.Join(dir, "*.ndjson"))
 		if err != nil || len(files) != 1 {
 			t.Fatal(tt.verb, files, err)
@@ -254,15 +230,11 @@ func TestHostileLanes(t *testing.T) {
 	escaped := strings.NewReplacer("&", "&amp;", "+", "&#43;")
 	for _, lane := range lanes {
 		path := query("lane", "at", "orders", "lane", lane, "verb", "replay")
-		if body := checkPage(t, f, query("lanes")); !strings.Contains(body, `href="`+escaped.Replace(path[1:])+`"`) {
-			t.Errorf("lane %q: no link %s", lane, path)
-		}
+		says(t, checkPage(t, f, query("lanes")), `href="`+escaped.Replace(path[1:])+`"`)
 		checkPage(t, f, path)
 		f.follow(t, f.post(path, f.plan(t, lane)))
 		f.jobs.wait()
-		if body := checkPage(t, f, query("replay", "of", "job")); !strings.Contains(body, "is released") {
-			t.Errorf("lane %q: %s", lane, body)
-		}
+		says(t, checkPage(t, f, query("replay", "of", "job")), "is released")
 	}
 	checkPage(t, f, query("audit"))
 	checkPage(t, f, query("replay"))
@@ -289,16 +261,6 @@ func TestLanePages(t *testing.T) {
 	}
 }
 
-func TestLaneAdvice(t *testing.T) {
-	other := errors.New("refused")
-	if err := laneAdvice(other); err != other { //nolint:errorlint // the same
-		t.Errorf("%v", err)
-	}
-	if laneAdvice(nil) != nil {
-		t.Error("advice for nothing")
-	}
-}
-
 // TestLanesOfUnknownPartitions: while the partitions of a queue are not known, any lane may be blocked.
 func TestLanesOfUnknownPartitions(t *testing.T) {
 	away := errors.New("connection refused")
@@ -322,9 +284,7 @@ func TestLanesOfUnknownPartitions(t *testing.T) {
 	}
 	gone := broker.ErrNotFound
 	f.broker.away.Store(&gone)
-	if body := f.get(query("replay", "kind", "failed")).Body.String(); !strings.Contains(body, "1 dead letter would be") {
-		t.Errorf("the queue is gone: %s", body)
-	}
+	says(t, f.get(query("replay", "kind", "failed")).Body.String(), "1 dead letter would be")
 }
 
 // TestReplayGivesUpNothing: the form of a replay has no field "missing", and a visitor who may only replay must not

@@ -55,36 +55,20 @@ func TestReplayFromFilterToResult(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
 	f.kill(t, "the bank is closed", "m-1", "m-2", "m-3")
 	f.kill(t, "no such product", "m-4")
-	if body := checkPage(t, f, query("dead")); !strings.Contains(body,
-		"orders: 4 dead letters, 3 for the bank is closed") {
-		t.Errorf("dead letters: %s", body)
-	}
+	says(t, checkPage(t, f, query("dead")), "orders: 4 dead letters, 3 for the bank is closed")
 	replay := query("replay", "error", "bank")
 	body := checkPage(t, f, replay)
-	for _, want := range []string{"orders: 3 dead letters would be replayed", "m-1", `name="count" value="3"`} {
-		if !strings.Contains(body, want) {
-			t.Errorf("the preview does not say %q: %s", want, body)
-		}
-	}
-	if w := f.post(replay, url.Values{"count": {"3"}}); w.Code != http.StatusUnprocessableEntity ||
-		!strings.Contains(w.Body.String(), "Say why you do it") {
-		t.Errorf("without a reason: %d", w.Code)
-	}
+	says(t, body, "orders: 3 dead letters would be replayed", "m-1", `name="count" value="3"`)
+	answers(t, f.post(replay, url.Values{"count": {"3"}}), http.StatusUnprocessableEntity, "Say why you do it")
 	f.broker.dead.gate = make(chan struct{})
 	form := url.Values{"count": {"3"}, "why": {"the bank is open"}}
 	w := f.post(replay, form)
-	if body := f.follow(t, w); !strings.Contains(body, "replay under way") {
-		t.Errorf("progress: %s", body)
-	}
-	if w := f.post(query("replay"), form); w.Code != http.StatusConflict {
-		t.Errorf("a second replay of the queue: %d", w.Code)
-	}
+	says(t, f.follow(t, w), "replay under way")
+	answers(t, f.post(query("replay"), form), http.StatusConflict)
 	for range 3 {
 		f.broker.dead.gate <- struct{}{}
 	}
-	if body := f.ended(t); !strings.Contains(body, "3 of 3 replayed") {
-		t.Errorf("result: %s", body)
-	}
+	says(t, f.ended(t), "3 of 3 replayed")
 	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
 	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "error=bank" || log[1].Result != begun ||
 		log[0].Actor != "ann" {
@@ -96,14 +80,10 @@ func TestReplayFromFilterToResult(t *testing.T) {
 func TestForgedCount(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.kill(t, "r", "m-1", "m-2", "m-3")
-	if w := f.post(query("replay", "error", "x"), url.Values{"count": {"3"},
-		"why": {"r"}}); w.Code != http.StatusUnprocessableEntity {
-		t.Errorf("a filter that picks nothing: %d", w.Code)
-	}
+	answers(t, f.post(query("replay", "error", "x"), url.Values{"count": {"3"}, "why": {"r"}}),
+		http.StatusUnprocessableEntity)
 	f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"1000000"}, "why": {"r"}}))
-	if body := f.ended(t); !strings.Contains(body, "3 of 3 replayed") {
-		t.Errorf("result: %s", body)
-	}
+	says(t, f.ended(t), "3 of 3 replayed")
 }
 
 func TestReplayIsStopped(t *testing.T) {
@@ -113,9 +93,7 @@ func TestReplayIsStopped(t *testing.T) {
 	f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"3"}, "why": {"r"}}))
 	f.broker.dead.gate <- struct{}{}
 	f.follow(t, f.post(query("stop"), url.Values{}))
-	if body := f.ended(t); !strings.Contains(body, "1 of 3 replayed, stopped by an operator") {
-		t.Errorf("result: %s", body)
-	}
+	says(t, f.ended(t), "1 of 3 replayed, stopped by an operator")
 }
 
 func TestReplayAfterARestart(t *testing.T) {
@@ -134,9 +112,7 @@ func TestReplayAfterARestart(t *testing.T) {
 		t.Fatalf("it is not offered to resume: %s", body)
 	}
 	next.follow(t, next.post(query("replay", "error", "r"), url.Values{"count": {"2"}, "why": {"resumed"}}))
-	if body := next.ended(t); !strings.Contains(body, "2 of 2 replayed") {
-		t.Errorf("result: %s", body)
-	}
+	says(t, next.ended(t), "2 of 2 replayed")
 	if body := checkPage(t, next, query("replay")); strings.Contains(body, "did not report its end") {
 		t.Errorf("it is offered again: %s", body)
 	}
@@ -155,9 +131,7 @@ func TestDrop(t *testing.T) {
 	}
 	f.broker.dead.all[0].Origin.Queue = "orders.3" // a partition of orders
 	f.follow(t, f.post(query("drop"), url.Values{"count": {"2"}, "why": {"r"}}))
-	if body := f.ended(t); !strings.Contains(body, "2 of 2 dropped") {
-		t.Errorf("result: %s", body)
-	}
+	says(t, f.ended(t), "2 of 2 dropped")
 	files, err := filepath.Glob(filepath.Join(dir, "orders-*.ndjson"))
 	if err != nil || len(files) != 1 {
 		t.Fatal(files, err)
@@ -272,15 +246,10 @@ func TestGroupsArePickedExactly(t *testing.T) {
 		if !strings.Contains(page, key) || !strings.Contains(page, `href="dead?group=`+key) {
 			t.Errorf("%s: the page does not lead to the group %s: %s", verb, key, page)
 		}
-		if body := checkPage(t, f, query("replay", "group", key)); !strings.Contains(body,
-			"2 dead letters would be replayed") || !strings.Contains(body, verb+"-1") {
-			t.Errorf("%s: %s", verb, body)
-		}
+		says(t, checkPage(t, f, query("replay", "group", key)), "2 dead letters would be replayed", verb+"-1")
 	}
 	f.follow(t, f.post(query("replay", "group", groups["refund"]), url.Values{"count": {"6"}, "why": {"r"}}))
-	if body := f.ended(t); !strings.Contains(body, "2 of 2 replayed") {
-		t.Errorf("result: %s", body)
-	}
+	says(t, f.ended(t), "2 of 2 replayed")
 	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
 	if err != nil || len(log) != 2 || log[0].Subject != "group="+groups["refund"] {
 		t.Errorf("audit %v, %v", log, err)
@@ -324,9 +293,7 @@ func TestNoGetReadsTheQueue(t *testing.T) {
 	if n := f.broker.dead.browsed.Load(); n > 0 {
 		t.Errorf("GETs read the queue %d times", n)
 	}
-	if body := f.get(query("replay", filter...)).Body.String(); !strings.Contains(body, `action="count?`) {
-		t.Errorf("the page offers no count: %s", body)
-	}
+	says(t, f.get(query("replay", filter...)).Body.String(), `action="count?`)
 	body := f.post(query("count", append(filter, "verb", "replay")...), url.Values{}).Body.String()
 	if !strings.Contains(body, "1 dead letter would be replayed") || !strings.Contains(body, `name="count" value="1"`) ||
 		f.broker.dead.browsed.Load() != 1 {
