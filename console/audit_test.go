@@ -16,5 +16,6 @@ func TestAuditOfNoMessages(t *testing.T) {
 	} {
 		need(t, f.store.Audit(t.Context(), "/", "orders", e))
 	}
-	says(t, checkPage(t, f, query("audit")), `data-label="why">–<`, `data-label="messages">–<`, `data-label="messages">80<`, "the database is back")
+	says(t, checkPage(t, f, query("audit")), `data-label="why">–<`, `data-label="messages">–<`,
+		`data-label="messages">80<`, "the database is back")
 }

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// examined are the facts of a quorum queue as package topology declares it, in which nothing is wrong.
-func examined(t *testing.T) inspect.Facts {
+// examined are the facts of a quorum queue as package topology declares it, in which nothing is wrong but the changes.
+func examined(t *testing.T, changes ...func(*inspect.Facts)) inspect.Facts {
 	t.Helper()
 	api, err := broker.NewAPI("http://ops:hush@h:15672", nil)
 	if err != nil {
@@ -33,7 +33,7 @@ func examined(t *testing.T) inspect.Facts {
 	}
 	dead := queue
 	dead.Name, dead.Policy, dead.Args = "q.dlq", amqp.Table{}, broker.DeadLetterArguments()
-	return inspect.Facts{
+	f := inspect.Facts{
 		Product: "RabbitMQ", API: api,
 		Description: broker.Description{Queue: queue},
 		Exchange: inspect.Exchange{Exists: broker.Yes, Kind: "fanout", Bound: true,
@@ -41,6 +41,10 @@ func examined(t *testing.T) inspect.Facts {
 		Known:  inspect.Graph{Exchanges: map[string]inspect.Exchange{}, Queues: map[string]*broker.Queue{}}.AllKeys(),
 		Vitals: &inspect.Vitals{Targets: []broker.Queue{dead}},
 	}
+	for _, change := range changes {
+		change(&f)
+	}
+	return f
 }
 
 func toQueue(name string) broker.Binding {
@@ -145,10 +149,7 @@ func TestNoCommand(t *testing.T) {
 		{"strategy by argument", changes(with(broker.ArgStrategy, "at-most-once")), inspect.CodeAtMostOnce},
 	}
 	for _, tt := range tests {
-		f := examined(t)
-		for _, change := range tt.f {
-			change(&f)
-		}
+		f := examined(t, tt.f...)
 		got := commands(f)
 		if command, found := got[tt.code]; !found || command != "" {
 			t.Errorf("%s: got %q", tt.name, got)
@@ -199,10 +200,7 @@ func TestRaisedLimitHasRoom(t *testing.T) {
 
 // A command is on one line of a terminal, whatever the names in it.
 func TestCommandIsPrintable(t *testing.T) {
-	f := examined(t)
-	for _, change := range changes(with(broker.ArgDeadLetterKey, "k\u202e\x1b"), bound("fanout")) {
-		change(&f)
-	}
+	f := examined(t, with(broker.ArgDeadLetterKey, "k\u202e\x1b"), bound("fanout"))
 	command := commands(f)["dead-letter-unbound"]
 	if command == "" || strings.ContainsFunc(command, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
 		t.Errorf("got %q", command)
@@ -258,10 +256,7 @@ func TestUnbind(t *testing.T) {
 			"", 0},
 	}
 	for _, tt := range tests {
-		f := examined(t)
-		for _, change := range tt.f {
-			change(&f)
-		}
+		f := examined(t, tt.f...)
 		got, found := commands(traced(f))[inspect.CodeLoop]
 		if !found || !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") || strings.Count(got,
 			"\n") != tt.also {
@@ -345,10 +340,7 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 				"", broker.ArgDeadLetterKey, "q")),
 			"", nil, "leads back to the queue"},
 	} {
-		f := examined(t)
-		for _, change := range tc.f {
-			change(&f)
-		}
+		f := examined(t, tc.f...)
 		need := inspect.Need{Queue: f.Name, MaxRetries: 3}
 		plan := patient{f, map[string]string{}}.plan(inspect.Judge(inspect.All, f, need), need, tc.kind)
 		var refused []string

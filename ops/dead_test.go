@@ -248,8 +248,6 @@ func TestSummary(t *testing.T) {
 		want string
 	}{
 		{DeadLetters{}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names another)"},
-		{DeadLetters{Removed: 5}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names " +
-			"another)"},
 		{DeadLetters{Holds: n(0)}, "q.dlq holds 0"},
 		{DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
 		{DeadLetters{Holds: n(5), Blocked: 4, Removed: 1}, "q.dlq holds 5, 4 in blocked lanes, 1 replayed or dropped"},
@@ -259,33 +257,25 @@ func TestSummary(t *testing.T) {
 		{DeadLetters{Holds: n(1), Expired: 3}, "q.dlq holds 1, 3 whose records expired"},
 		{DeadLetters{Holds: n(3), Missing: 2}, "q.dlq holds 3; missing 2" + unseen},
 		{DeadLetters{Holds: n(3), Taken: taken(2)}, "q.dlq holds 3, at least 2 consumed from it in all"},
-		{DeadLetters{Holds: n(3), Taken: taken(7)}, "q.dlq holds 3, at least 7 consumed from it in all"},
 		{DeadLetters{Holds: n(3), Taken: taken(1), Missing: 1},
 			"q.dlq holds 3, at least 1 consumed from it in all; missing 1" + lost},
 		{DeadLetters{Holds: n(0), Taken: taken(0), Missing: 5}, "q.dlq holds 0; missing 5" + lost},
-		{DeadLetters{Holds: n(3), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
 		{DeadLetters{Holds: n(2), Removed: 2, Missing: 1}, "q.dlq holds 2, 2 replayed or dropped; missing 1" + unseen},
 		{DeadLetters{Holds: n(3), Taken: taken(0), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
-		{DeadLetters{Holds: n(3), Taken: taken(2), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
 		{DeadLetters{Holds: n(2), Taken: taken(3), Removed: 2},
 			"q.dlq holds 2, 2 replayed or dropped, at least 3 consumed from it in all"},
 		{DeadLetters{Holds: n(1), Taken: taken(3), Removed: 2, Missing: 1},
 			"q.dlq holds 1, 2 replayed or dropped, at least 3 consumed from it in all; missing 1" + lost},
-		{DeadLetters{Holds: n(3), Removed: 4}, "q.dlq holds 3, 4 replayed or dropped"},
 		{DeadLetters{Holds: n(1), Waiting: 4, Taken: taken(0)},
 			"q.dlq holds 1, 4 waiting in the source queue for the dead-letter route"},
 		{DeadLetters{Holds: n(1), Waiting: 2, Taken: taken(0), Removed: 1, Missing: 1},
 			"q.dlq holds 1, 2 waiting in the source queue for the dead-letter route, 1 replayed or dropped; missing 1" + lost},
-		{DeadLetters{Holds: n(5), Waiting: 2, Taken: taken(0)},
-			"q.dlq holds 5, 2 waiting in the source queue for the dead-letter route"},
 		{DeadLetters{Holds: n(1), Out: 2, Unclear: 4},
 			"q.dlq holds 1, 2 unacked by its consumers, 4 on the way or in use"},
 		{DeadLetters{Holds: n(1), Taken: taken(1), Unclear: 3},
 			"q.dlq holds 1, at least 1 consumed from it in all, 3 on the way or in use"},
 		{DeadLetters{Holds: n(1), Missing: 3, Unclear: 1}, "q.dlq holds 1, 1 on the way or in use; missing 3" +
 			unseen},
-		{DeadLetters{Holds: n(1), Unclear: 4}, "q.dlq holds 1, 4 on the way or in use"},
-		{DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
 	} {
 		tc.d.Queue = "q.dlq"
 		tc.d.WaitingSeen = tc.d.Taken != nil || tc.d.Waiting > 0

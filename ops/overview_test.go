@@ -182,7 +182,6 @@ func TestDeadLetterQueues(t *testing.T) {
 	}
 }
 
-// TestNamedTwice: a queue that is named twice is collected once.
 // TestDeletedQueue: the dead-letter queue of a deleted queue is listed as that.
 func TestDeletedQueue(t *testing.T) {
 	c := Collector{lists: lists{listing: inspect.Listing{
@@ -198,6 +197,7 @@ func TestDeletedQueue(t *testing.T) {
 	}
 }
 
+// TestNamedTwice: a queue that is named twice is collected once.
 func TestNamedTwice(t *testing.T) {
 	twice := Collector{Names: []string{"b", "a", "b"}}
 	if got := twice.wanted(sight{}); !slices.Equal(got, []string{"a", "b"}) {

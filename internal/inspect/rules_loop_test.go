@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -191,18 +192,10 @@ func TestLoopRule(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			for _, need := range []Need{{Queue: "q"}, {Queue: "q", AllowDrop: true}} {
-				f := sound()
-				for _, change := range tt.f {
-					change(&f)
-				}
-				var got []string
-				var text string
-				for _, x := range Judge([]Rule{loopRule}, traced(f), need) {
-					got = append(got, x.Severity.String()+" "+x.Code)
-					text += x.String() + "\n"
-				}
-				if s := strings.Join(got, ", "); s != tt.want || !strings.Contains(text, tt.text) {
-					t.Errorf("got %q, want %q with %q: %s", s, tt.want, tt.text, text)
+				f, rules := traced(changed(sound(), tt.f)), []Rule{loopRule}
+				text := fmt.Sprint(Judge(rules, f, need))
+				if got := judged(t, rules, f, need); got != tt.want || !strings.Contains(text, tt.text) {
+					t.Errorf("got %q, want %q with %q: %s", got, tt.want, tt.text, text)
 				}
 			}
 		})

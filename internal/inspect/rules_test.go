@@ -75,6 +75,26 @@ func away(names ...string) func(*Facts) {
 
 func changes(c ...func(*Facts)) []func(*Facts) { return c }
 
+func changed(f Facts, changes []func(*Facts)) Facts {
+	for _, change := range changes {
+		change(&f)
+	}
+	return f
+}
+
+// judged returns the severities and codes of the findings, in order.
+func judged(t *testing.T, rules []Rule, f Facts, need Need) string {
+	t.Helper()
+	var all []string
+	for _, x := range Judge(rules, f, need) {
+		all = append(all, x.Severity.String()+" "+x.Code)
+		if x.Seen == "" || x.Impact == "" || x.Fix == "" {
+			t.Errorf("incomplete: %+v", x)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
 func TestJudge(t *testing.T) {
 	const awayError, awayWarning = "error dead-letter-queue-node-down", "warning dead-letter-queue-node-down"
 	limited := Need{Queue: "q", MaxRetries: 3}
@@ -229,19 +249,8 @@ func TestJudge(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := sound()
-			for _, change := range tt.f {
-				change(&f)
-			}
-			var got []string
-			for _, x := range Judge(All, traced(f), tt.need) {
-				got = append(got, x.Severity.String()+" "+x.Code)
-				if x.Seen == "" || x.Impact == "" || x.Fix == "" {
-					t.Errorf("incomplete: %+v", x)
-				}
-			}
-			if s := strings.Join(got, ", "); s != tt.want {
-				t.Errorf("got %q, want %q", s, tt.want)
+			if got := judged(t, All, traced(changed(sound(), tt.f)), tt.need); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
 	}
@@ -273,11 +282,7 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 			[]string{"give the URL of the management API (Check.Management)"}},
 	}
 	for _, tt := range tests {
-		f := sound()
-		for _, change := range tt.f {
-			change(&f)
-		}
-		text := fmt.Sprint(Judge(All, f, Need{Queue: "q", MaxRetries: 3}))
+		text := fmt.Sprint(Judge(All, changed(sound(), tt.f), Need{Queue: "q", MaxRetries: 3}))
 		if strings.Contains(text, "--") {
 			t.Errorf("%s: the library's users have no flags: %s", tt.name, text)
 		}
