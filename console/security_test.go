@@ -2,9 +2,12 @@ package console
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -12,15 +15,24 @@ import (
 
 const token = "a token of enough bytes"
 
+// TestHeaders: every answer has them, whatever its status.
 func TestHeaders(t *testing.T) {
 	f := newFixture(t, Options{})
-	h := f.get("/").Header()
-	for name, want := range map[string]string{
-		"Content-Security-Policy": "default-src 'none'", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
-		"Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
-	} {
-		if !strings.Contains(h.Get(name), want) {
-			t.Errorf("%s is %q, want %q", name, h.Get(name), want)
+	for _, at := range []string{"/", query("queue"), query("change", "verb", "limit"), "/nowhere", "/live"} {
+		h := f.get(at).Header()
+		for name, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
+			"Cache-Control": "no-store",
+		} {
+			if got := h.Get(name); got != want {
+				t.Errorf("%s: %s is %q, want %q", at, name, got, want)
+			}
+		}
+		allows := h.Get("Content-Security-Policy")
+		says(t, allows, "default-src 'none'", "script-src 'self'", "style-src 'self'", "form-action 'self'",
+			"frame-ancestors 'none'", "base-uri 'none'")
+		if strings.Contains(allows, "unsafe") {
+			t.Errorf("%s: the policy is %q", at, allows)
 		}
 	}
 }
@@ -96,6 +108,60 @@ func TestForbiddenVerbs(t *testing.T) {
 	}
 }
 
+// routesOf are the routes with a method in the source, so that a new one is tested too.
+func routesOf(t *testing.T, method string) (paths []string) {
+	t.Helper()
+	source, err := os.ReadFile("routes.go")
+	need(t, err)
+	for _, m := range regexp.MustCompile(`"`+method+` /([^"{]*)`).FindAllStringSubmatch(string(source), -1) {
+		paths = append(paths, m[1])
+	}
+	if len(paths) < 9 {
+		t.Fatalf("only %q are found", paths)
+	}
+	return paths
+}
+
+// TestForbiddenRoutes: a visitor without a verb may send no form but those that change no message.
+func TestForbiddenRoutes(t *testing.T) {
+	f := newFixture(t, Options{})
+	for _, path := range routesOf(t, http.MethodPost) {
+		want := http.StatusForbidden
+		switch path {
+		case "doctor", "message", "count", "logout":
+			continue
+		case "stop": // nothing runs
+			want = http.StatusNotFound
+		}
+		at := query(path, "verb", "replay", "lane", "a1")
+		if w := f.post(at, url.Values{"why": {"r"}, "count": {"1"}}); w.Code != want {
+			t.Errorf("POST %s: %d, want %d", at, w.Code, want)
+		}
+	}
+	answers(t, f.get("/file?name=x"), http.StatusForbidden)
+}
+
+// TestTokenIsAsked: no route answers without the token, which is not in the log.
+func TestTokenIsAsked(t *testing.T) {
+	logged := &journal{}
+	f := newFixture(t, Options{Token: token, Logger: slog.New(slog.NewTextHandler(logged, nil))})
+	forged := func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: "99999999999.QWRh.AAAA"}) }
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		for _, path := range routesOf(t, method) {
+			at := query(path, "verb", "limit", "screen", "queue")
+			for what, change := range map[string]func(*http.Request){"no token": func(*http.Request) {}, "a forged cookie": forged} {
+				if w := f.send(method, at, nil, change); w.Code != http.StatusUnauthorized {
+					t.Errorf("%s %s with %s: %d, want 401", method, at, what, w.Code)
+				}
+			}
+		}
+	}
+	answers(t, f.post("/login", url.Values{"name": {"Ada"}, "token": {token}}), http.StatusSeeOther)
+	if strings.Contains(logged.String(), token) {
+		t.Error("the log holds the token")
+	}
+}
+
 // verbPaths are the addresses that use a verb.
 func verbPaths(verb Verb) []string {
 	if verb == VerbReplay || verb == VerbDrop {
@@ -160,6 +226,14 @@ func TestLogin(t *testing.T) {
 	}
 	if w.Code != http.StatusTooManyRequests {
 		t.Errorf("many wrong tokens: %d", w.Code)
+	}
+	answers(t, f.post("/login", form, away), http.StatusTooManyRequests)
+	guessing := func(r *http.Request) { r.RemoteAddr = "192.0.2.9:1" }
+	for range 10 {
+		w = f.post("/login", url.Values{"token": {"nearly"}, "name": {"eve"}}, guessing)
+	}
+	if w.Code != http.StatusTooManyRequests {
+		t.Errorf("many wrong tokens at the login page: %d", w.Code)
 	}
 	elsewhere := func(r *http.Request) { r.RemoteAddr = "192.0.2.8:1" }
 	answers(t, f.get("/", elsewhere, header("Authorization", "Bearer "+token)), http.StatusOK)

@@ -171,14 +171,8 @@ func TestDoctorOfAQueue(t *testing.T) {
 	p := newPlant(t)
 	p.declareWithout("payments", "strikes.delay.1h")
 	s := p.serve(nil)
-	res := s.ask(http.MethodGet, s.at("doctor", "queue", "payments"), nil, nil)
-	body, err := io.ReadAll(res.Body)
-	need(t, err)
-	for _, want := range []string{`Queue <a href`, "payments", "<h2>Broker</h2>", "strikes.delay.1h", "<h2>Store</h2>"} {
-		if !strings.Contains(string(body), want) {
-			t.Errorf("the page lacks %s: %s", want, body)
-		}
-	}
+	s.says(s.at("doctor", "queue", "payments"), `Queue <a href`, "payments", "<h2>Broker</h2>", "strikes.delay.1h",
+		"<h2>Store</h2>")
 }
 
 // TestTwoOperators has two people change one message. The second sees the change of the first, and each page shows the
@@ -238,22 +232,11 @@ func TestDoctorOfABrokenConnection(t *testing.T) {
 			}
 		})}
 	})
-	page := func(path string) string {
-		res := s.ask(http.MethodGet, path, nil, nil)
-		body, err := io.ReadAll(res.Body)
-		need(t, err)
-		return string(body)
-	}
 	proctest.Eventually(t, patience, "the first examination, which has a connection of its own", func() bool {
-		return strings.Contains(page(s.at("doctor")), "Examined ")
+		return strings.Contains(s.page(s.at("doctor")), "Examined ")
 	})
 	armed.Store(true)
-	body := page(s.at("doctor", "queue", "payments"))
-	for _, want := range []string{"Not examined: ", "<h2>Broker</h2>", "strikes.delay.1h"} {
-		if !strings.Contains(body, want) {
-			t.Errorf("the page lacks %s: %s", want, body)
-		}
-	}
+	s.says(s.at("doctor", "queue", "payments"), "Not examined: ", "<h2>Broker</h2>", "strikes.delay.1h")
 }
 
 // TestDoctorOfAHangingBroker lets the question about alarms hang until the queue is asked about.
@@ -277,16 +260,11 @@ func TestDoctorOfAHangingBroker(t *testing.T) {
 			}
 		})}
 	})
-	page := func(path string) string {
-		body, err := io.ReadAll(s.ask(http.MethodGet, path, nil, nil).Body)
-		need(t, err)
-		return string(body)
-	}
 	proctest.Eventually(t, patience, "the first examination", func() bool {
-		return strings.Contains(page(s.at("doctor")), "Examined ")
+		return strings.Contains(s.page(s.at("doctor")), "Examined ")
 	})
 	armed.Store(true)
-	if body := page(s.at("doctor", "queue", "payments")); strings.Contains(body, "xamined: ") {
+	if body := s.page(s.at("doctor", "queue", "payments")); strings.Contains(body, "xamined: ") {
 		t.Errorf("the page says that not all was examined: %s", body)
 	}
 }

@@ -83,28 +83,29 @@ func TestHostileTexts(t *testing.T) {
 		if status := b.visit(at); status >= http.StatusInternalServerError {
 			t.Errorf("%s: status %d", at, status)
 		}
-		if text := b.html(); strings.ContainsAny(text, "\u202e\u2066\x00\x1b") {
-			t.Errorf("%s: marks that turn text, or control characters, are on the page", at)
-		}
-		if n := b.count("main script, main img, main style, main iframe, main b"); n > 0 {
-			t.Errorf("%s: %d elements of a message are elements of the page", at, n)
-		}
+		b.harmless()
 	}
 	for _, m := range append(dead, large) { // headers and body, read from the broker
 		b.visit(s.at("message", "queue", queue, "id", m.MessageId))
 		b.follow("main form button")
-		if n := b.count("main script, main img, main style, main iframe, main b"); n > 0 {
-			t.Errorf("%s: %d elements of a message are elements of the page", b.url(), n)
-		}
-		if text := b.html(); strings.ContainsAny(text, "\u202e\u2066\x00\x1b") {
-			t.Errorf("%s: marks that turn text, or control characters, are on the page", b.url())
-		}
+		b.harmless()
 	}
 	for _, at := range pages { // as a program outside the browser gets them
 		res := s.ask(http.MethodGet, at, nil, nil)
 		if len(res.Cookies()) > 0 || res.Header.Get("Content-Type") != "text/html; charset=utf-8" {
 			t.Errorf("%s: %v", at, res.Header)
 		}
+	}
+}
+
+// harmless checks that the texts of messages are only text on the page.
+func (b *tab) harmless() {
+	b.t.Helper()
+	if strings.ContainsAny(b.html(), "\u202e\u2066\x00\x1b") {
+		b.t.Errorf("%s: marks that turn text, or control characters, are on the page", b.url())
+	}
+	if n := b.count("main script, main img, main style, main iframe, main b"); n > 0 {
+		b.t.Errorf("%s: %d elements of a message are elements of the page", b.url(), n)
 	}
 }
 

@@ -99,9 +99,9 @@ func TestCommand(t *testing.T) {
 func TestCommandNamesFlags(t *testing.T) {
 	t.Parallel()
 	s := newPlant(t).serveCommand("--management-url", "http://127.0.0.1:1", "--queue", "orders")
-	body, err := io.ReadAll(s.ask(http.MethodGet, s.at("doctor", "queue", "orders"), nil, nil).Body)
-	if err != nil || !strings.Contains(string(body), "(--management-url)") || strings.Contains(string(body), "Check.") {
-		t.Errorf("%v: %s", err, body)
+	page := s.page(s.at("doctor", "queue", "orders"))
+	if !strings.Contains(page, "(--management-url)") || strings.Contains(page, "Check.") {
+		t.Error(page)
 	}
 }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -108,4 +109,23 @@ func (s *site) ask(method, at string, form url.Values, change func(*http.Request
 	need(s.t, err)
 	s.t.Cleanup(func() { _ = res.Body.Close() })
 	return res
+}
+
+// page is the source of a page.
+func (s *site) page(at string) string {
+	s.t.Helper()
+	body, err := io.ReadAll(s.ask(http.MethodGet, at, nil, nil).Body)
+	need(s.t, err)
+	return string(body)
+}
+
+// says reports the parts that a page lacks.
+func (s *site) says(at string, parts ...string) {
+	s.t.Helper()
+	page := s.page(at)
+	for _, part := range parts {
+		if !strings.Contains(page, part) {
+			s.t.Errorf("%s lacks %s: %s", at, part, page)
+		}
+	}
 }
