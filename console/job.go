@@ -64,7 +64,7 @@ func (j *job) What() string {
 
 // entry is the beginning of the job in the audit.
 func (j *job) entry() counter.AuditEntry {
-	e := counter.AuditEntry{Actor: j.Actor, Verb: string(j.Verb), Reason: j.Reason, Result: begun}
+	e := counter.AuditEntry{Actor: j.Actor, Verb: string(j.Verb), Reason: j.Reason, Result: ops.ResultBegun}
 	if j.Lane != nil {
 		e.Verb, e.Subject = j.Lane.Verb, "lane "+j.Lane.Name
 	} else {
@@ -126,12 +126,8 @@ func (s *jobs) begin(base context.Context, j *job, run func(context.Context)) er
 
 func (s *jobs) wait() { s.running.Wait() }
 
-// begun is the result in the audit while a job runs, or if its console was killed. interrupted begins the result of a
-// job that ended with its console.
-const (
-	begun       = "begun"
-	interrupted = "interrupted"
-)
+// interrupted begins the result in the audit of a job that ended with its console.
+const interrupted = "interrupted"
 
 // outcome is the result of a job.
 type outcome struct {

@@ -64,7 +64,7 @@ func TestLaneIsReplayed(t *testing.T) {
 	says(t, checkPage(t, f, query("replay", "of", "job")), "lane a1 is released", "3 replayed")
 	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
 	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "lane a1" || log[0].Verb != "replay" ||
-		log[1].Result != begun || log[0].Reason != "the account is open" {
+		log[1].Result != ops.ResultBegun || log[0].Reason != "the account is open" {
 		t.Errorf("audit %+v, %v", log, err)
 	}
 	answers(t, f.get(replay), http.StatusNotFound)

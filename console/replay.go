@@ -159,7 +159,7 @@ func (c *Console) findInterrupted(ctx context.Context, v *replayView) error {
 		if e.Verb != string(VerbReplay) && e.Verb != string(VerbDrop) {
 			continue
 		}
-		if e.Result == begun || strings.HasPrefix(e.Result, interrupted) {
+		if e.Result == ops.ResultBegun || strings.HasPrefix(e.Result, interrupted) {
 			if f, err := subjectOf(e.Subject); err == nil {
 				v.Interrupted, v.Resume = &e, f.Link(e.Verb, v.Queue)
 			}

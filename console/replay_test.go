@@ -15,6 +15,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/ops"
 )
 
 // kill dead-letters messages: the store gets their tombstones, and the queue the dead letters.
@@ -70,7 +71,7 @@ func TestReplayFromFilterToResult(t *testing.T) {
 	}
 	says(t, f.ended(t), "3 of 3 replayed")
 	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
-	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "error=bank" || log[1].Result != begun ||
+	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "error=bank" || log[1].Result != ops.ResultBegun ||
 		log[0].Actor != "ann" {
 		t.Errorf("audit %v, %v", log, err)
 	}

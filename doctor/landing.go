@@ -127,35 +127,9 @@ func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listin
 // DidYouMean asks for the queues that a misspelt name is like. It is empty if there are none, or if need.Management
 // does not list them: AMQP cannot.
 func DidYouMean(ctx context.Context, conn *amqp.Connection, need inspect.Need, queue string) string {
-	api, err := need.API()
-	if api == nil || err != nil {
-		return ""
-	}
-	all, err := api.Queues(ctx, conn.Config.Vhost)
+	known, err := List(ctx, conn, need)
 	if err != nil {
 		return ""
 	}
-	var names []string
-	for _, q := range all {
-		names = append(names, q.Name)
-	}
-	return printable.DidYouMean(queue, foldPartitions(names), "")
-}
-
-// foldPartitions replaces the names that look like those of partitions by that of their queue.
-func foldPartitions(names []string) (out []string) {
-	there := map[string]bool{}
-	for _, name := range names {
-		there[name] = true
-	}
-	for _, name := range names {
-		of := name[:max(strings.LastIndexByte(name, '.'), 0)]
-		switch {
-		case of == "" || !broker.IsPartition(name, of) || there[of] || !there[broker.Partition(of, 1)]:
-			out = append(out, name)
-		case !slices.Contains(out, of):
-			out = append(out, of)
-		}
-	}
-	return out
+	return printable.DidYouMean(queue, slices.Concat(known.Queues, known.PassedOver), "")
 }

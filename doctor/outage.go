@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -40,24 +39,11 @@ func (c *Checkup) breaker(ctx context.Context, s counter.QueueState, vhost, queu
 		}
 		return []inspect.Finding{inspect.Say("no-breaker", inspect.Vars{
 			"n": n, "within": burstWithin, "at": last.At.Format(time.RFC3339), "why": printable.Line(last.Reason, 200),
-			"consumers": lacking(without, len(consumers)), "queue": shell.Operands(queue),
+			"without": len(without), "of": len(consumers), "name": printable.Line(without[0].Consumer, 80),
+			"queue": shell.Operands(queue),
 		})}, nil
 	}
 	return nil, nil
-}
-
-// lacking says how many processes have no breaker, and names one.
-func lacking(without []counter.ConsumerState, of int) string {
-	name := printable.Line(without[0].Consumer, 80)
-	switch {
-	case of == 1:
-		return fmt.Sprintf("its consumer (%s) has no breaker", name)
-	case len(without) == of:
-		return fmt.Sprintf("none of its %d consumers has a breaker", of)
-	case len(without) == 1:
-		return fmt.Sprintf("1 of its %d consumers has no breaker: %s", of, name)
-	}
-	return fmt.Sprintf("%d of its %d consumers have no breaker, such as %s", len(without), of, name)
 }
 
 // burstOf returns the newest of the dead letters in the latest burst, and how many there are; 0: there is no burst. A

@@ -45,17 +45,3 @@ func TestBurst(t *testing.T) {
 		}
 	}
 }
-
-func TestLacking(t *testing.T) {
-	a := []counter.ConsumerState{{Consumer: "a"}, {Consumer: "b"}}
-	for want, got := range map[string]string{
-		"its consumer (a) has no breaker":                 lacking(a[:1], 1),
-		"none of its 2 consumers has a breaker":           lacking(a, 2),
-		"1 of its 3 consumers has no breaker: a":          lacking(a[:1], 3),
-		"2 of its 3 consumers have no breaker, such as a": lacking(a, 3),
-	} {
-		if got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}

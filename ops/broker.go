@@ -39,11 +39,11 @@ func (c *question) askBroker(ctx context.Context, s *Status) error {
 	}
 	q, found, err := c.depth(ctx, c.Queue)
 	if err != nil {
-		return c.lost(err)
+		return err
 	}
 	switch of, _, err := broker.PartitionedBy(ctx, c.conn, c.Queue); {
 	case err != nil:
-		return c.lost(err)
+		return err
 	case of != "":
 		return fmt.Errorf("queue %q %w of %q, which has its counts: ask for %[3]q", c.Queue, ErrPartition, of)
 	case !found:
@@ -56,7 +56,7 @@ func (c *question) askBroker(ctx context.Context, s *Status) error {
 	}
 	s.Ready, s.Consumers = q.Messages, q.Consumers
 	if err := c.findDeadLetterQueue(ctx, s); err != nil {
-		return c.lost(err)
+		return err
 	}
 	q, found, err = c.depth(ctx, s.Dead.Queue)
 	switch {
@@ -66,7 +66,7 @@ func (c *question) askBroker(ctx context.Context, s *Status) error {
 	case broker.IsAway(err):
 		s.Dead.away = true
 	case err != nil:
-		return c.lost(err)
+		return err
 	case found:
 		s.Dead.Holds, s.Dead.consumers = &q.Messages, q.Consumers
 	}
@@ -121,14 +121,6 @@ func (c *question) depth(ctx context.Context, queue string) (amqp.Queue, bool, e
 		return q, false, fmt.Errorf("%w; %w", err, apiErr)
 	}
 	return amqp.Queue{Name: queue, Messages: load.Ready, Consumers: load.Consumers}, true, nil
-}
-
-// lost distinguishes a lost connection from a reply of the broker.
-func (c *question) lost(err error) error {
-	if c.conn.IsClosed() || errors.Is(err, amqp.ErrClosed) {
-		return &LostError{err}
-	}
-	return err
 }
 
 func accessRefused(err error) bool {
@@ -209,7 +201,7 @@ func (c *question) askDelayQueues(ctx context.Context, s *Status) error {
 		case found && err == nil:
 			s.DelayQueues = append(s.DelayQueues, DelayQueue{name, q.Messages})
 		case err != nil && !accessRefused(err):
-			return c.lost(err)
+			return err
 		default:
 			if c.noDelay == nil {
 				c.noDelay = map[string]time.Time{}

@@ -16,12 +16,6 @@ import (
 // collectTimeout bounds a Collect. A broker that hangs is out of reach.
 const collectTimeout = 10 * time.Second
 
-// LostError says that the connection to the broker was lost.
-type LostError struct{ Err error }
-
-func (e *LostError) Error() string { return e.Err.Error() }
-func (e *LostError) Unwrap() error { return e.Err }
-
 // Collector collects the status of the queues of a virtual host, as often as you ask. Collect returns the status of one
 // queue, and All a summary of each. A Collector is not safe for concurrent use.
 type Collector struct {
@@ -75,6 +69,9 @@ func (c *Collector) Close() {
 	}
 }
 
+// Lost reports whether the connection to the broker was lost.
+func (c *Collector) Lost() bool { return c.conn != nil && c.conn.IsClosed() }
+
 // connect dials unless there is a connection, and looks for the management API. If ctx ends before release is called,
 // the connection closes, because a request knows no context.
 func (c *Collector) connect(ctx context.Context) (release func() bool, err error) {
@@ -92,8 +89,8 @@ func (c *Collector) connect(ctx context.Context) (release func() bool, err error
 }
 
 // Collect asks broker, store and management API about a queue. After an error do not use the Status; a later call may
-// succeed. If only the store failed, the error has the broker's figures, such as "3 messages ready". It returns a
-// *LostError when the connection was lost, and broker.ErrNotFound.
+// succeed. If only the store failed, the error has the broker's figures, such as "3 messages ready". For a queue that
+// does not exist it wraps broker.ErrNotFound. If Lost, the connection failed, and the broker has refused nothing.
 func (c *Collector) Collect(ctx context.Context, about Question) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()

@@ -38,7 +38,7 @@ func (c *question) askPartitions(ctx context.Context, s *Status) error {
 	n, err := broker.PartitionsOf(ctx, c.conn, c.Queue)
 	switch {
 	case err != nil:
-		return c.lost(err)
+		return err
 	case n == 0:
 		return fmt.Errorf("%w: %q in virtual host %q", broker.ErrNotFound, c.Queue, c.VHost)
 	}
@@ -46,7 +46,7 @@ func (c *question) askPartitions(ctx context.Context, s *Status) error {
 		p := Partition{Queue: broker.Partition(c.Queue, i)}
 		q, found, err := c.depth(ctx, p.Queue)
 		if err != nil && !broker.IsAway(err) {
-			return c.lost(err)
+			return err
 		}
 		p.Away = broker.IsAway(err)
 		p.Missing, p.Ready, p.Consumers = !found && !p.Away, q.Messages, q.Consumers

@@ -113,7 +113,7 @@ func (o *status) run(ctx context.Context, queue string) error {
 	}
 	s, err := c.Collect(ctx, ops.Question{Queue: queue, DeadLetterQueue: o.deadLetterQueue, Most: o.limit})
 	switch {
-	case errors.As(err, new(*ops.LostError)):
+	case err != nil && c.Lost():
 		err = b.Explain(err)
 	case errors.Is(err, ops.ErrPartition):
 		err = cli.Misuse(err)

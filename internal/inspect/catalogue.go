@@ -122,7 +122,8 @@ var catalogue = map[string]text{
 	"management-unreachable": {
 		Warning, "the management API does not answer: {reason}",
 		"policies and the bindings of the dead-letter exchange were not checked: only the API reports them",
-		"correct the URL of the management API (Check.Management), or leave it empty",
+		"correct the URL of the management API (Check.Management), or leave it empty; if nothing listens there, run " +
+			"rabbitmq-plugins enable rabbitmq_management on the broker's node",
 	},
 
 	// The queue itself
@@ -480,7 +481,8 @@ var catalogue = map[string]text{
 			"{queue} --max-retries N --why TEXT",
 	},
 	"no-breaker": {
-		Warning, "{n} messages were dead-lettered for one reason within {within}, the last at {at}, and {consumers}: {why}",
+		Warning, "{n} messages were dead-lettered for one reason within {within}, the last at {at}: {why}; consumers " +
+			"without a breaker: {without} of {of}, such as {name}",
 		"when a system that handlers need is away, all messages of that time are dead-lettered",
 		"if that was an outage, turn on the breaker of all consumers (Breaker: 8, or --breaker 8). Find the KEY of that " +
 			"reason: strikes dead list --groups {queue}. Then publish its dead letters again: strikes dead replay --group " +
