@@ -153,7 +153,7 @@ func (r Report) sorted() Report {
 
 func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 	r := Report{Subject: "queue", Name: name, VHost: c.Conn.Config.Vhost}
-	need := c.need(name)
+	need := c.Need.For(name)
 	findings, err := Examine(ctx, c.Conn, need)
 	if errors.Is(err, broker.ErrNotFound) {
 		if n, _ := broker.PartitionsOf(ctx, c.Conn, name); n > 0 { // a probe would prove one scratch queue, and no partition
@@ -189,12 +189,6 @@ func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 	}
 	r.Findings = append(findings, c.kept(ctx, r.VHost, name)...)
 	return r, nil
-}
-
-func (c *Checkup) need(queue string) inspect.Need {
-	need := c.Need
-	need.Queue = queue
-	return need
 }
 
 // ownDeadLetters are the findings about a queue without a known dead-letter exchange. A queue that takes the dead
@@ -234,13 +228,13 @@ func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
 		return c.listing.DeadLetters[name], nil
 	}
 	owner, is := strings.CutSuffix(name, ".dlq")
-	if !is || broker.CheckName(owner) != nil {
-		return nil, nil // no queue has such a name
+	if !is {
+		return nil, nil
 	}
 	if exists, _, err := broker.FindQueue(ctx, c.Conn, owner); err != nil || exists != broker.Yes {
 		return nil, broker.UnlessRefused(err)
 	}
-	found, err := FindDeadLetters(ctx, c.Conn, c.need(owner))
+	found, err := FindDeadLetters(ctx, c.Conn, c.Need.For(owner))
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +258,7 @@ func (c *Checkup) Plans(ctx context.Context, kind string, queues []string) (all 
 			}
 		}
 		for _, name := range names {
-			need := c.need(name)
+			need := c.Need.For(name)
 			need.Ordered = need.Ordered || name != queue
 			plan, err := makePlan(ctx, c.Conn, need, kind, inspect.RulesFor(name), ends)
 			switch {

@@ -109,7 +109,11 @@ func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listin
 		return Listing{}, err
 	}
 	vhost := conn.Config.Vhost
-	all, err := api.Queues(ctx, vhost)
+	policies, err := api.Policies(ctx, vhost)
+	var all []broker.Listed
+	if err == nil {
+		all, err = api.List(ctx, vhost)
+	}
 	if err != nil {
 		return Listing{}, fmt.Errorf("list the queues of virtual host %q: %w", vhost, err)
 	}
@@ -119,7 +123,8 @@ func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listin
 	}
 	known := inspect.Graph{Exchanges: exchanges, Queues: map[string]*broker.Queue{}}.AllKeys()
 	for i := range all {
-		known.Queues[all[i].Name] = &all[i]
+		policies.Apply(&all[i].Queue)
+		known.Queues[all[i].Name] = &all[i].Queue
 	}
 	return known.List(), nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
@@ -80,7 +79,7 @@ func (c *question) findDeadLetterQueue(ctx context.Context, s *Status) error {
 	}
 	brief, cancel := context.WithTimeout(ctx, findTimeout)
 	defer cancel()
-	at, err := FindDeadLetterQueue(brief, c.conn, c.api(c.Queue))
+	at, err := FindDeadLetterQueue(brief, c.conn, c.API.For(c.Queue))
 	switch {
 	case errors.Is(brief.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
 		at = DeadLetterQueue{Name: c.Queue + ".dlq", Assumed: errors.New("the management API does not show its policy yet")}
@@ -99,21 +98,14 @@ func (c *question) findDeadLetterQueue(ctx context.Context, s *Status) error {
 	return nil
 }
 
-// api asks the management API about a queue.
-func (c *question) api(queue string) inspect.Need {
-	need := c.API
-	need.Queue = queue
-	return need
-}
-
 // depth returns the ready messages and the consumers of a queue, if it exists.
 // It asks the management API if the user may not ask over AMQP.
 func (c *question) depth(ctx context.Context, queue string) (amqp.Queue, bool, error) {
-	q, found, err := declarePassively(ctx, c.conn, queue)
+	found, q, err := broker.FindQueue(ctx, c.conn, queue)
 	if c.API.Management == "" || !accessRefused(err) {
-		return q, found, err
+		return q, found == broker.Yes, err
 	}
-	load, apiErr := doctor.Measure(ctx, c.conn, c.api(queue))
+	load, apiErr := doctor.Measure(ctx, c.conn, c.API.For(queue))
 	if errors.Is(apiErr, broker.ErrNotFound) {
 		return q, false, nil
 	}
@@ -126,15 +118,6 @@ func (c *question) depth(ctx context.Context, queue string) (amqp.Queue, bool, e
 func accessRefused(err error) bool {
 	var reply *amqp.Error
 	return errors.As(err, &reply) && reply.Code == amqp.AccessRefused
-}
-
-// declarePassively asks for a queue, if there is one of that name.
-func declarePassively(ctx context.Context, conn *amqp.Connection, queue string) (q amqp.Queue, found bool, err error) {
-	if broker.CheckName(queue) != nil { // a name that is derived from a long one may be too long
-		return q, false, nil //nolint:nilerr // no queue has such a name
-	}
-	answer, q, err := broker.FindQueue(ctx, conn, queue)
-	return q, answer == broker.Yes, err
 }
 
 // askManagement adds rates, unacked messages and other facts that AMQP does not report. If the API does not answer, the
@@ -161,7 +144,7 @@ func (c *question) askManagement(ctx context.Context, s *Status) {
 	if s.Dead.Holds == nil {
 		return
 	}
-	arrived, err := doctor.Measure(ctx, c.conn, c.api(s.Dead.Queue))
+	arrived, err := doctor.Measure(ctx, c.conn, c.API.For(s.Dead.Queue))
 	if err != nil {
 		s.note("cannot count what was consumed from %s: %v", printable.Name(s.Dead.Queue), err)
 		return

@@ -48,7 +48,7 @@ func (c *question) examine(ctx context.Context, s *Status) {
 func (c *question) ask(ctx context.Context) (found []inspect.Finding, err error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
-	need := c.api("")
+	need := c.API
 	need.MaxRetries = inspect.UsualRetries
 	up := doctor.Checkup{Conn: c.conn, Need: need, Named: true}
 	err = up.Queues(ctx, []string{c.Queue}, func(r doctor.Report) error {

@@ -73,7 +73,7 @@ func (s *Status) dealt(d counter.Deal) {
 // load returns the load of the queue, or that of its partitions together. It counts the consumers that wait, too.
 func (c *question) load(ctx context.Context, s *Status) (sum broker.Load, err error) {
 	if len(s.Partitions) == 0 {
-		sum, err = doctor.Measure(ctx, c.conn, c.api(c.Queue))
+		sum, err = doctor.Measure(ctx, c.conn, c.API.For(c.Queue))
 		s.Consumers = withWaiting(s.Consumers, sum.Consumers)
 		return sum, err
 	}
@@ -82,7 +82,7 @@ func (c *question) load(ctx context.Context, s *Status) (sum broker.Load, err er
 		if p.Missing || p.Away {
 			continue
 		}
-		one, err := doctor.Measure(ctx, c.conn, c.api(p.Queue))
+		one, err := doctor.Measure(ctx, c.conn, c.API.For(p.Queue))
 		if err != nil {
 			return broker.Load{}, err
 		}

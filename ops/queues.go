@@ -209,13 +209,13 @@ func (c *Collector) depthsOf(ctx context.Context, conn *amqp.Connection) (sight,
 	asking.SetLimit(asked)
 	c.lists.listing.Partitions = map[string][]string{}
 	ask := func(name string) (bool, error) {
-		have, exists, err := declarePassively(ctx, conn, name)
+		found, have, err := broker.FindQueue(ctx, conn, name)
 		mu.Lock()
 		defer mu.Unlock()
-		if exists {
+		if found == broker.Yes {
 			s.loads[name] = broker.Load{Ready: have.Messages, Consumers: have.Consumers}
 		}
-		return exists, err
+		return found == broker.Yes, err
 	}
 	for _, name := range c.Names {
 		asking.Go(func() error {

@@ -66,21 +66,6 @@ func (c *API) Queue(ctx context.Context, vhost, name string) (Queue, error) {
 	return reply.queue(vhost), err
 }
 
-// Queues lists the queues of a virtual host with the policies in force.
-func (c *API) Queues(ctx context.Context, vhost string) ([]Queue, error) {
-	policies, err := c.Policies(ctx, vhost)
-	if err != nil {
-		return nil, err
-	}
-	listed, err := c.List(ctx, vhost)
-	all := make([]Queue, len(listed))
-	for i, l := range listed {
-		all[i] = l.Queue
-		policies.Apply(&all[i])
-	}
-	return all, err
-}
-
 // Listed is a queue of a virtual host, with its load.
 type Listed struct {
 	Queue

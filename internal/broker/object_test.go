@@ -95,7 +95,6 @@ func askAll(t *testing.T, m *API) error {
 	ctx := t.Context()
 	asks := map[string]func() error{
 		"Queue":       func() error { _, err := m.Queue(ctx, "/", "q"); return err },
-		"Queues":      func() error { _, err := m.Queues(ctx, "/"); return err },
 		"State":       func() error { _, err := m.State(ctx, "/", "q"); return err },
 		"load":        func() error { _, err := m.load(ctx, "/", "q"); return err },
 		"List":        func() error { _, err := m.List(ctx, "/"); return err },

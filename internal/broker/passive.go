@@ -40,14 +40,18 @@ const queueAnswers = 10 * time.Second
 // hintAnswers is queueAnswers where the answer only saves other questions.
 const hintAnswers = time.Second
 
-// FindQueue is Passive on a channel of its own, and says whether the queue exists. A queue is away if it does not
-// answer for 10 s, or for a third of the time that ctx leaves. A refusal is an error too: see UnlessRefused.
+// FindQueue is Passive on a channel of its own, and says whether the queue exists. No queue has a name that CheckName
+// refuses, such as one that is derived from a long one. A queue is away if it does not answer for 10 s, or for a third
+// of the time that ctx leaves. A refusal is an error too: see UnlessRefused.
 func FindQueue(ctx context.Context, conn *amqp.Connection, queue string) (Answer, amqp.Queue, error) {
 	return findQueue(ctx, conn, queue, queueAnswers)
 }
 
 func findQueue(ctx context.Context, conn *amqp.Connection, queue string, wait time.Duration) (Answer, amqp.Queue,
 	error) {
+	if CheckName(queue) != nil {
+		return No, amqp.Queue{}, nil
+	}
 	var q amqp.Queue
 	found, err := askQueues(ctx, conn, wait, func(_ *amqp.Channel, passive passive) (err error) {
 		q, err = passive(queue)

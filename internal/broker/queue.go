@@ -40,7 +40,7 @@ type Queue struct {
 	Denied    bool   // Unread for lack of a permission
 	Exclusive bool   // to one connection
 	Away      bool   // it is a classic queue, and its node is down or does not answer
-	Consumed  bool   // it had consumers when API.List or API.Queues listed it
+	Consumed  bool   // it had consumers when API.List listed it
 
 	PolicyName  string     // empty: none, or an operator's alone
 	Policy      amqp.Table // the effective definition, an operator's merged in

@@ -31,6 +31,9 @@ type Need struct {
 	HTTPClient *http.Client // for Management; if nil, one that keeps no connections
 }
 
+// For returns the same needs of another queue.
+func (n Need) For(queue string) Need { n.Queue = queue; return n }
+
 // API returns a client of the management API, nil if Need has none.
 func (n Need) API() (*broker.API, error) {
 	if n.Management == "" {

@@ -30,8 +30,7 @@ func InspectPartitions(ctx context.Context, conn *amqp.Connection, need Need, n 
 	all.SetLimit(inspectedTogether)
 	for i := range n {
 		all.Go(func() (err error) {
-			one := need
-			one.Queue = broker.Partition(need.Queue, i)
+			one := need.For(broker.Partition(need.Queue, i))
 			of[i], err = inspect(ctx, conn, one)
 			if errors.Is(err, broker.ErrNotFound) {
 				of[i], err = []Finding{MissingPartition(one.Queue)}, nil
