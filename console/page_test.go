@@ -1,6 +1,7 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -8,7 +9,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -388,4 +391,53 @@ func TestHeadlineOfAllQueues(t *testing.T) {
 	if got, want := s.headline(o), "1 of 3 queues without progress, 1 blocked, 79 dead letters"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
+}
+
+// TestAuditOfNoMessages: a change of no message shows no number of messages, and no reason where none was given.
+func TestAuditOfNoMessages(t *testing.T) {
+	f := newFixture(t, Options{})
+	for _, e := range []counter.AuditEntry{
+		{Time: time.Now(), Actor: "jo", Verb: "resume", Result: "done"},
+		{Time: time.Now(), Actor: "jo", Verb: "replay", Reason: "the database is back", Result: "done", Count: 80},
+	} {
+		need(t, f.store.Audit(t.Context(), "/", "orders", e))
+	}
+	says(t, checkPage(t, f, query("audit")), `data-label="why">–<`, `data-label="messages">–<`,
+		`data-label="messages">80<`, "the database is back")
+}
+
+// TestReasonOfWaitsIsToldOnce: in an outage all processes have the same one.
+func TestReasonOfWaitsIsToldOnce(t *testing.T) {
+	f := newFixture(t, Options{}, func(b *fakeBroker) {
+		b.status.Waiting = []ops.WaitingMessages{{Messages: 2, Why: "the database is away", Consumer: "web-1"},
+			{Messages: 3, Why: "the database is away", Consumer: "web-2"}}
+	})
+	body := strings.Join(strings.Fields(checkPage(t, f, query("queue"))), " ")
+	if n := strings.Count(body, "the database is away"); n != 1 || !strings.Contains(body, "5 messages waiting for") ||
+		!strings.Contains(body, "in 2 processes, because") {
+		t.Errorf("told %d times: %s", n, body)
+	}
+}
+
+// TestAChangeDuringAQuestion: the page after a change shows it, also if the question was under way when it was made.
+func TestAChangeDuringAQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var paused atomic.Bool
+		ask := func(context.Context) (bool, error) {
+			was := paused.Load()
+			time.Sleep(100 * time.Millisecond)
+			return was, nil
+		}
+		asked := newCached(&Console{base: t.Context(), patience: usualPatience}, ask)
+		asked.get(t.Context(), 0)
+		time.Sleep(liveEvery)
+		asked.begin(0) // by an open page
+		time.Sleep(50 * time.Millisecond)
+		paused.Store(true)
+		asked.stale()
+		if a := asked.paint(t.Context(), liveEvery); !a.Value {
+			t.Error("the page after the change shows the time before it")
+		}
+		asked.wait.Wait()
+	})
 }

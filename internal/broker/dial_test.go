@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -114,5 +116,170 @@ func TestConnectionTimeout(t *testing.T) {
 	_, err := Dial(t.Context(), "amqp://"+listen(t, false)+"/?connection_timeout=50", amqp.Config{}, nil)
 	if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 20*time.Second {
 		t.Errorf("after %v: %v", took, err)
+	}
+}
+
+func TestConnectRefuses(t *testing.T) {
+	const odd = "amqp://user:s3cret@host:port/"
+	if _, err := amqp.ParseURI(odd); err == nil || !strings.Contains(err.Error(), "s3cret") {
+		t.Fatalf("the error of amqp091-go has no password any more, so Connect need not hide it: %v", err)
+	}
+	down := errors.New("down")
+	for name, tc := range map[string]struct {
+		dial      func(context.Context) (*amqp.Connection, error)
+		want      string
+		permanent bool
+	}{
+		"nothing": {func(context.Context) (*amqp.Connection, error) {
+			return nil, nil
+		}, "neither a connection nor an error", true},
+		"URL": {func(context.Context) (*amqp.Connection, error) {
+			_, err := amqp.ParseURI(odd)
+			return nil, fmt.Errorf("dialling: %w", err)
+		}, "cannot be parsed", true},
+		"parameter": {func(ctx context.Context) (*amqp.Connection, error) {
+			return Dial(ctx, "amqps://user:s3cret@localhost/?cafile=x", amqp.Config{}, nil)
+		}, `"cafile"`, true},
+		"broker": {func(context.Context) (*amqp.Connection, error) { return nil, down }, "down", false},
+	} {
+		conn, err := Connect(t.Context(), tc.dial)
+		if conn != nil || err == nil || strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, %v", name, conn, err)
+		}
+		if Permanent(err, nil) != tc.permanent || tc.permanent == errors.Is(err, down) {
+			t.Errorf("%s: permanent must be %v: %v", name, tc.permanent, err)
+		}
+	}
+}
+
+func TestPermanent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err, before error
+		want        bool
+	}{
+		"refused setting": {fmt.Errorf("dial: %w", setting.New("URL", "", urlForm)), nil, true},
+		"refused twice":   {amqp.ErrCredentials, amqp.ErrCredentials, true},
+		"refused once":    {amqp.ErrCredentials, nil, false},
+		"lost":            {amqp.ErrClosed, amqp.ErrClosed, false},
+	} {
+		if got := Permanent(tc.err, tc.before); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
+func TestRefusedCountsASilentCloseFromTheSecond(t *testing.T) {
+	denied := fmt.Errorf("dial: %w", amqp.ErrCredentials)
+	crowded := func(reason string) error {
+		return &amqp.Error{Code: amqp.NotAllowed, Server: true, Reason: "NOT_ALLOWED - " + reason}
+	}
+	tests := map[string]struct {
+		err, before error
+		want        bool
+	}{
+		"refused connection":      {io.EOF, io.EOF, false},
+		"wrong password, once":    {denied, nil, false},
+		"wrong password, twice":   {denied, denied, true},
+		"password, EOF, password": {denied, io.EOF, false},
+		"password, then vhost":    {amqp.ErrVhost, denied, false},
+		"the virtual host is full": {crowded("access to vhost '/' refused for user 'guest': connection limit (1) is reached"),
+			nil, false},
+		"the user has too many": {crowded("connection refused for user 'guest': user connection limit (1) is reached"), nil,
+			false},
+		"the broker says so": {&amqp.Error{Code: amqp.NotAllowed, Server: true}, nil, true},
+		"the broker said it before": {denied, &amqp.Error{Code: amqp.AccessRefused, Reason: "ACCESS_REFUSED", Server: true},
+			false},
+		"the broker goes down": {&amqp.Error{Code: amqp.ConnectionForced, Server: true}, nil, false},
+		"another error":        {errors.New("x"), errors.New("x"), false},
+	}
+	for name, tt := range tests {
+		if got := Refused(tt.err, tt.before); got != tt.want {
+			t.Errorf("%s: %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+func TestCutShort(t *testing.T) {
+	said := &amqp.Error{Code: amqp.AccessRefused, Server: true}
+	for _, tt := range []struct {
+		err  error
+		took time.Duration
+		cut  bool
+	}{
+		{amqp.ErrCredentials, 100 * time.Millisecond, true},
+		{fmt.Errorf("dial: %w", amqp.ErrCredentials), time.Second, true},
+		{amqp.ErrCredentials, 3 * time.Second, false},
+		{amqp.ErrVhost, time.Minute, true},
+		{amqp.ErrSASL, 0, false},
+		{said, 0, false},
+		{io.EOF, 0, false},
+	} {
+		got := cutShort(tt.err, tt.took)
+		//nolint:errorlint // the same
+		if cut := errors.Is(got, io.ErrUnexpectedEOF); cut != tt.cut || !cut && got != tt.err || cut && Refused(got, got) {
+			t.Errorf("%v after %v: %v", tt.err, tt.took, got)
+		}
+	}
+	if got := cutShort(nil, 0); got != nil {
+		t.Error(got)
+	}
+}
+
+func TestParameters(t *testing.T) {
+	for _, good := range []string{
+		"amqp://",
+		"amqp://u:p@h:1/vhost?heartbeat=5&connection_timeout=100&channel_max=7&auth_mechanism=PLAIN&auth_mechanism=AMQPLAIN",
+		"amqps://u:p@h/?cacertfile=ca.pem&certfile=me.pem&keyfile=me.key&server_name_indication=h&verify=verify_peer",
+	} {
+		if _, err := ParseURL(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for bad, want := range map[string]string{
+		"amqps://u:s3cret@h/?cafile=s3cret": "parameter must be one of auth_mechanism, cacertfile, certfile, channel_max, " +
+			`connection_timeout, heartbeat, keyfile, server_name_indication, verify, got "cafile"`,
+		"amqps://u:s3cret@h/?verify=verify_none":      "parameter verify must be verify_peer",
+		"amqps://h/?verify=verify_peer&verify=s3cret": "parameter verify must be verify_peer",
+		"amqp://h/?cacertfile=ca.pem":                 `scheme must be amqps with the parameter cacertfile, got "amqp"`,
+		"amqp://h/?verify=verify_peer":                "scheme must be amqps",
+		"amqps://h/?certfile=me.pem":                  "parameter keyfile must be given with certfile",
+		"amqps://h/?keyfile=me.key":                   "parameter certfile must be given with keyfile",
+		"": "URL must be amqp[s]://user:password@host:port/vhost, with / @ : ? " +
+			"# % in a name or password percent-encoded, got an empty one",
+		"amqp://h/?heartbeat=s3cret": "URL must be amqp[s]://",
+		"amqp://u:12?s3cret@h/":      "URL must be amqp[s]://",
+		"http://u:s3cret@h/":         "URL must be amqp[s]://",
+	} {
+		_, err := ParseURL(bad)
+		var fe *setting.FieldError
+		if !errors.As(err, &fe) || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: got %v, want %s", bad, err, want)
+		}
+	}
+}
+
+// TestUnanswered: a queue that does not answer is told apart from a message that ends the connection.
+func TestUnanswered(t *testing.T) {
+	late, soon := time.Now().Add(-5*time.Second), time.Now()
+	gaveUp := &amqp.Error{Code: amqp.InternalError, Reason: "INTERNAL_ERROR", Server: true}
+	hungUp := &amqp.Error{Code: amqp.ChannelError, Reason: "channel/connection is not open"}
+	syntax := &amqp.Error{Code: amqp.FrameError, Reason: amqp.ErrSyntax.Reason}
+	for _, tc := range []struct {
+		name   string
+		closed *amqp.Error
+		asked  time.Time
+		want   bool
+	}{
+		{"the broker gives up", gaveUp, late, true},
+		{"the client gives up", hungUp, late, true},
+		{"a message that the broker cannot convert", gaveUp, soon, false},
+		{"a message that the client cannot decode, after a slow store", syntax, late, false},
+		{"the queue has answered", gaveUp, time.Time{}, false},
+		{"the broker shuts down", &amqp.Error{Code: amqp.ConnectionForced, Server: true}, late, false},
+		{"nothing is closed", nil, late, false},
+	} {
+		if got := Unanswered(tc.closed, tc.asked); got != tc.want {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
 	}
 }

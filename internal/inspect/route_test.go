@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -252,4 +253,138 @@ func TestTraceIsBounded(t *testing.T) {
 		exchange(string(rune('A'+i)), "topic", all...)(&f)
 	}
 	traced(f)
+}
+
+// Two patterns meet if a key matches both: all short keys are tried.
+func TestPatternsMeet(t *testing.T) {
+	var patterns, keys []string
+	for _, of := range []struct {
+		words []string
+		into  *[]string
+		most  int
+	}{{[]string{"a", "b", "*", "#"}, &patterns, 3}, {[]string{"a", "b", "c"}, &keys, 6}} {
+		*of.into = []string{""}
+		for begin, n := 0, 1; n <= of.most; n++ {
+			end := len(*of.into)
+			for _, p := range (*of.into)[begin:end] {
+				for _, w := range of.words {
+					*of.into = append(*of.into, strings.TrimPrefix(p+"."+w, "."))
+				}
+			}
+			begin = end
+		}
+	}
+	for _, p := range patterns {
+		for _, q := range patterns {
+			want := slices.ContainsFunc(keys, func(k string) bool {
+				return matches(split(p), split(k)) && matches(split(q), split(k))
+			})
+			if got := topic(p).meets(topic(q)); got != want {
+				t.Fatalf("%q and %q: got %v, want %v", p, q, got, want)
+			}
+		}
+	}
+	if topic(strings.Repeat("#.", 200) + "x").meets(topic(strings.Repeat("*.", 200) + "y")) {
+		t.Error("nothing ends in x and in y")
+	}
+}
+
+// matches reports whether a topic exchange routes a key to a binding.
+func matches(pattern, key []string) bool {
+	switch {
+	case len(pattern) == 0:
+		return len(key) == 0
+	case pattern[0] == "#":
+		return matches(pattern[1:], key) || len(key) > 0 && matches(pattern, key[1:])
+	}
+	return len(key) > 0 && (pattern[0] == "*" || pattern[0] == key[0]) && matches(pattern[1:], key[1:])
+}
+
+func split(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, ".")
+}
+
+func TestKeySet(t *testing.T) {
+	of := func(p ...keyPattern) keySet { return append(keySet{}, p...) }
+	whole := anyKey()
+	tests := []struct {
+		keys   keySet
+		p      keyPattern
+		under  keySet
+		within bool
+	}{
+		{whole, key("a"), of(key("a")), false},
+		{whole, topic("a.*"), of(topic("a.*")), false},
+		{whole, topic("#"), of(topic("#")), true},
+		{of(key("a")), key("a"), of(key("a")), true},
+		{of(key("a")), key("b"), of(), false},
+		{of(key("a"), key("b")), key("b"), of(key("b")), false},
+		{of(key("a.b")), topic("a.*"), of(key("a.b")), true},
+		{of(key("a.*")), topic("a.b"), of(), false}, // a key that looks like a pattern
+		{of(topic("a.*")), key("a.b"), of(key("a.b")), false},
+		{of(topic("a.*")), topic("*.b"), of(topic("a.*")), false}, // too wide, not too narrow
+		{of(topic("a.*")), topic("a.*"), of(topic("a.*")), true},
+		{of(topic("a.*")), topic("b.*"), of(), false},
+	}
+	for _, tt := range tests {
+		if got := tt.keys.under(tt.p); got.name() != tt.under.name() {
+			t.Errorf("%+v under %+v: %+v, want %+v", tt.keys, tt.p, got, tt.under)
+		}
+		if got := tt.keys.within(tt.p); got != tt.within {
+			t.Errorf("%+v within %+v: %v", tt.keys, tt.p, got)
+		}
+	}
+}
+
+// TestList: List passes over a queue that takes dead letters of others, unless it has a dead-letter exchange itself. It
+// lists a queue to which a delay queue returns messages, also if a program declared the delay queue.
+func TestList(t *testing.T) {
+	leads := func(from, to string) Exchange {
+		return Exchange{Exists: broker.Yes, Kind: "fanout", Bound: true, Bindings: []broker.Binding{
+			{Source: from, Destination: to, DestinationType: "queue"}}}
+	}
+	g := Graph{Exchanges: map[string]Exchange{"x": leads("x", "orders.dlq"), "z": leads("z", "delayed"),
+		"strikes.delay": leads("strikes.delay", "plain"), "w": leads("w", "worked"),
+		"shared": leads("shared", "shared.hash2"), "gone.dlx": leads("gone.dlx", "gone.dlq")}}.AllKeys()
+	g.Queues = map[string]*broker.Queue{
+		"mine": {Exclusive: true}, "log": {Declared: broker.Declared{Type: "stream"}}, "orders.dlq": {}, "plain": {},
+		"delayed": {Policy: amqp.Table{"dead-letter-exchange": "y"}}, "strikes.delay.lost": {}, "bare": {}, "bare.dlq": {},
+		"gone.dlq": {}, "other.dlq": {},
+		"worked": {Consumed: true}, "expiring.dlq": {},
+	}
+	for name, exchange := range map[string]string{"orders": "x", "late": "z", "shared.0": "x", "shared.1": "x",
+		"shared.2": "x", "strikes.delay.1h": "strikes.delay", "strikes.delay.7h": "x"} {
+		g.Queues[name] = &broker.Queue{Declared: broker.Declared{Args: amqp.Table{broker.ArgDeadLetterExchange: exchange}}}
+	}
+	for name, exchange := range map[string]string{"own.wait": "w", "expiring": ""} {
+		g.Queues[name] = &broker.Queue{Declared: broker.Declared{Args: amqp.Table{broker.ArgDeadLetterExchange: exchange,
+			broker.ArgDeadLetterKey: "expiring.dlq", "x-message-ttl": int64(1000)}}}
+	}
+	for name, q := range g.Queues {
+		q.Name = name
+	}
+	l := g.List()
+	for what, of := range map[string]struct {
+		got  []string
+		want string
+	}{
+		"listed": {l.Queues, "bare delayed expiring late orders other.dlq own.wait plain shared shared.2 strikes.delay.7h " +
+			"worked"},
+		"passed over": {l.PassedOver, "bare.dlq expiring.dlq gone.dlq log mine orders.dlq strikes.delay.1h " +
+			"strikes.delay.lost"},
+		"the sources of orders.dlq": {l.DeadLetters["orders.dlq"], "orders shared shared.2 strikes.delay.7h"},
+		"the sources of gone.dlq":   {l.DeadLetters["gone.dlq"], "gone"},
+		"the sources of bare.dlq":   {l.DeadLetters["bare.dlq"], "bare"},
+		"the sources of delayed":    {l.DeadLetters["delayed"], ""},
+	} {
+		if got := strings.Join(of.got, " "); got != of.want {
+			t.Errorf("%s: got %q, want %q", what, got, of.want)
+		}
+	}
+	if !l.PassesOver("log") || l.PassesOver("orders") {
+		t.Error("PassesOver says the opposite")
+	}
 }

@@ -1,0 +1,175 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
+)
+
+func TestPauseFinding(t *testing.T) {
+	note := counter.Note{By: "jo", Why: "supplier down\nmore", At: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)}
+	f := judgePause(&counter.Pause{Note: note}, "it's")
+	if f.Code != "paused" || f.Severity != inspect.Warning ||
+		f.Seen != "the queue has been paused since 2026-11-21T12:00:00Z, by jo: supplier down…" ||
+		!strings.HasSuffix(f.Fix, `run strikes resume 'it'\''s'`) {
+		t.Errorf("finding: %+v", f)
+	}
+	note.By = ""
+	if f := judgePause(&counter.Pause{Note: note}, "q"); !strings.Contains(f.Seen,
+		"since 2026-11-21T12:00:00Z: supplier down") {
+		t.Errorf("finding: %+v", f)
+	}
+	held := &counter.Pause{Note: note, Holding: &counter.Holding{Message: counter.Message{ID: "m-1"}}}
+	if f := judgePause(held, "q"); f.Code != "paused" || !strings.HasPrefix(f.Fix, "decide about message m-1, because a "+
+		"resume alone does not end this pause") {
+		t.Errorf("finding of an exhausted message: %+v", f)
+	}
+}
+
+// TestExplainedAbsence: a pause says why the queue has no consumer.
+func TestExplainedAbsence(t *testing.T) {
+	alone := inspect.Say(inspect.CodeNoConsumer, nil)
+	for _, code := range []string{"paused", "partition-idle"} {
+		if got := explained([]inspect.Finding{alone, inspect.Say(code, nil)}); len(got) != 1 || got[0].Code != code {
+			t.Errorf("with %s: %+v", code, got)
+		}
+	}
+	if got := explained([]inspect.Finding{alone, inspect.Say("exclusive", nil)}); len(got) != 2 {
+		t.Errorf("with another finding: %+v", got)
+	}
+}
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func earlierBy(d time.Duration) time.Time { return noon.Add(-d) }
+
+func TestDisagreement(t *testing.T) {
+	live := func(limit int, consumer string, ago time.Duration) counter.Record {
+		return counter.Record{Limit: limit, Consumer: consumer, Failures: 1, LastTime: earlierBy(ago)}
+	}
+	dead := live(4, "web-3", 0)
+	dead.State = counter.StateDeadLetter
+	for name, tc := range map[string]struct {
+		records []counter.Record
+		want    []ConsumerLimit
+	}{
+		"nothing": {nil, nil},
+		"one":     {[]counter.Record{live(4, "web-1", 0), live(4, "web-2", 0)}, nil},
+		"two": {[]counter.Record{live(101, "web-2", 0), live(4, "web-9", 0), live(4, "web-1", 0)},
+			[]ConsumerLimit{{4, "web-1"}, {101, "web-2"}}},
+		"not known":             {[]counter.Record{live(101, "web-2", 0), live(0, "web-1", 0)}, nil},
+		"before a deployment":   {[]counter.Record{live(101, "web-2", 0), live(4, "web-1", time.Hour)}, nil},
+		"what is dead-lettered": {[]counter.Record{live(101, "web-2", 0), dead}, nil},
+		"an attempt that is new": {[]counter.Record{live(101, "web-2", 0), {Limit: 4, Consumer: "web-1", OpenSince: noon}},
+			[]ConsumerLimit{{4, "web-1"}, {101, "web-2"}}},
+	} {
+		if diff := cmp.Diff(tc.want, Disagreement(slices.Values(tc.records), noon)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// A delay queue expires its messages and dead-letters them to a work queue by intent.
+func TestRulesForTheDelayQueues(t *testing.T) {
+	for _, b := range broker.DelayQueues {
+		if len(inspect.RulesFor(b.Name)) > 0 {
+			t.Errorf("%s is judged as a queue that consumers retry from", b.Name)
+		}
+	}
+	if len(inspect.RulesFor(broker.DelayLost)) > 0 || len(inspect.RulesFor("orders")) == 0 {
+		t.Error("wrong rules for other queues")
+	}
+}
+
+func TestSupport(t *testing.T) {
+	of := func(product, release string) []inspect.Finding {
+		return Broker(&amqp.Connection{Properties: amqp.Table{"product": product, "version": release}})
+	}
+	for release, want := range map[string]int{"3.10.8": 1, "3.13.7": 1, "4.2.5": 1, "4.3.6": 0, "5.0.0": 0, "": 0} {
+		if got := of("RabbitMQ", release); len(got) != want {
+			t.Errorf("%q: %v", release, got)
+		}
+	}
+	if got := of("Hare", "1.0"); len(got) > 0 {
+		t.Errorf("another product: %v", got)
+	}
+}
+
+// TestBurst: many deaths of one reason within moments are the trace of an outage, and all else is none.
+func TestBurst(t *testing.T) {
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	deaths := func(n int, ago, every time.Duration, cause counter.Cause, why string) (all []counter.DeadReason) {
+		for i := range n {
+			all = append(all, counter.DeadReason{ID: fmt.Sprint(i), Cause: cause, Reason: why,
+				At: now.Add(-ago - time.Duration(i)*every)})
+		}
+		return all
+	}
+	refused := "dial tcp 10.0.0.7:5432: connection refused"
+	outage := deaths(40, time.Hour, 50*time.Millisecond, counter.CauseFailed, refused)
+	for name, tc := range map[string]struct {
+		dead []counter.DeadReason
+		want int
+		last time.Duration // ago
+	}{
+		"nothing":              {nil, 0, 0},
+		"an outage":            {outage, 40, time.Hour},
+		"deaths by a deadline": {deaths(40, time.Hour, 50*time.Millisecond, counter.CauseTimedOut, refused), 40, time.Hour},
+		"more before it":       {append(deaths(30, 2*time.Hour, 0, counter.CauseFailed, refused), outage...), 40, time.Hour},
+		"rejected messages":    {deaths(40, time.Hour, 0, counter.CauseRejected, refused), 0, 0},
+		"messages that kill":   {deaths(40, time.Hour, 0, counter.CauseCrashed, refused), 0, 0},
+		"skipped messages":     {deaths(40, time.Hour, 0, counter.CauseSkipped, refused), 0, 0},
+		"a few":                {deaths(burst-1, time.Hour, 0, counter.CauseFailed, refused), 0, 0},
+		"one a second":         {deaths(100, time.Hour, time.Second, counter.CauseFailed, refused), 0, 0},
+		"long ago":             {deaths(40, 8*24*time.Hour, 0, counter.CauseFailed, refused), 0, 0},
+		"of a reason each": {append(deaths(15, 0, 0, counter.CauseFailed, "no stock"),
+			deaths(15, 0, 0, counter.CauseFailed, "no card")...), 0, 0},
+		"in the order of store": {append(outage[20:], outage[:20]...), 40, time.Hour},
+	} {
+		last, n := burstOf(tc.dead, now)
+		if n != tc.want || n > 0 && !last.At.Equal(now.Add(-tc.last)) {
+			t.Errorf("%s: %d messages, the last at %v; want %d", name, n, last.At, tc.want)
+		}
+	}
+}
+
+// TestJudgeDeal: too many processes, and shares that stay uneven, are found.
+func TestJudgeDeal(t *testing.T) {
+	now := time.Unix(1700000000, 0)
+	deal := func(ago time.Duration, shares ...int) (d counter.Deal) {
+		d.Read = now.Add(-ago)
+		for _, n := range shares {
+			d.Members = append(d.Members, counter.DealMember{Read: d.Read, Partitions: make([]int, n)})
+		}
+		return d
+	}
+	for name, tc := range map[string]struct {
+		deal counter.Deal
+		want string
+	}{
+		"none":               {counter.Deal{}, ""},
+		"even":               {deal(time.Second, 2, 1, 1), ""},
+		"uneven now":         {deal(time.Second, 3, 1), ""},
+		"uneven for long":    {deal(31*time.Second, 3, 1), "partition-shares"},
+		"off by one":         {deal(time.Hour, 2, 1, 1), ""},
+		"too many":           {deal(time.Second, 1, 1, 1, 1, 0), "partition-processes"},
+		"too many died long": {deal(time.Minute, 1, 1, 1, 1, 0), ""},
+	} {
+		var codes []string
+		for _, f := range judgeDeal(tc.deal, now, 4) {
+			codes = append(codes, f.Code)
+		}
+		if got := strings.Join(codes, " "); got != tc.want {
+			t.Errorf("%s: found %q, want %q", name, got, tc.want)
+		}
+	}
+}
