@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"slices"
@@ -21,6 +23,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -339,4 +342,73 @@ func (b *tab) scheme(name string) {
 func (b *tab) withoutScript() {
 	b.t.Helper()
 	command(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+}
+
+// axe is axe-core, which make browser installs here.
+var axe = sync.OnceValues(func() (string, error) {
+	script, err := os.ReadFile("node_modules/axe-core/axe.min.js")
+	return string(script), err
+})
+
+// violation is a broken rule in the report of axe-core, with the fields that the tests print.
+type violation struct {
+	ID, Impact, Help string
+	Nodes            []struct{ HTML, FailureSummary string }
+}
+
+func (v violation) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s (%s): %s", v.ID, v.Impact, v.Help)
+	for _, n := range v.Nodes[:min(3, len(v.Nodes))] {
+		fmt.Fprintf(&b, "\n\t%.300s\n\t%s", n.HTML, strings.ReplaceAll(n.FailureSummary, "\n", "\n\t"))
+	}
+	return b.String()
+}
+
+// violations are the rules of axe-core that the page breaks.
+func (b *tab) violations() []violation {
+	b.t.Helper()
+	script, err := axe()
+	servertest.Need(b.t, err)
+	run(b, chromedp.Evaluate[chromedp.Void](script))
+	return run(b, chromedp.Evaluate[[]violation]("axe.run({resultTypes: ['violations']}).then(r => r.violations)",
+		chromedp.EvalAwaitPromise))
+}
+
+// TestRecorder has pages commit the faults that the recorder and axe-core must notice. If they did not, no other test
+// here could fail.
+func TestRecorder(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, policy, page, want string
+	}{
+		{"a script that throws", "", "<script>throw new Error('oh')</script>", "oh"},
+		{"a dialog", "", "<script>alert('hello')</script>", "dialog: hello"},
+		{"a refused script", "default-src 'none'", "<script>1</script>", "security: "},
+		{"a refused handler", "default-src 'none'", "<img src='x' onerror='1'>", "security: "},
+		{"a refused style", "default-src 'none'", "<p style='color: red'>x</p>", "security: "},
+		{"console.error", "", "<script>console.error('bad', 7)</script>", "bad"},
+	}
+	b := recordingTab(t)
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Security-Policy", tt.policy)
+				w.Header().Set("Content-Type", "text/html")
+				fmt.Fprint(w, tt.page)
+			}))
+			defer server.Close()
+			if status := b.visit(server.URL); status != http.StatusOK {
+				t.Errorf("status %d", status)
+			}
+			proctest.Eventually(t, time.Minute, "the recorded fault", func() bool {
+				return slices.ContainsFunc(b.recorded(), func(fault string) bool { return strings.Contains(fault, tt.want) })
+			})
+			b.forget()
+		})
+	}
+	b.visit("data:text/html,<p style='color: %23eee'>x</p>")
+	if len(b.violations()) == 0 {
+		t.Error("axe-core finds nothing wrong with light grey on white")
+	}
 }

@@ -1,3 +1,4 @@
+// Package console tests the console in a real browser, on real servers.
 package console
 
 import (
@@ -6,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"net/url"
+	"os"
 	"path"
 	"strings"
 	"sync"
@@ -219,3 +221,15 @@ func (p *plant) kill(queue string, orders ...publisher.Message) {
 
 // well handles every message.
 func well(context.Context, amqp.Delivery) error { return nil }
+
+var need = servertest.Need
+
+func TestMain(m *testing.M) { os.Exit(servertest.Run(tests{m})) }
+
+// tests close the browser before the servers end and goroutines are counted.
+type tests struct{ *testing.M }
+
+func (m tests) Run() int {
+	defer func() { chromium.close() }() // which start sets
+	return m.M.Run()
+}
