@@ -2,9 +2,7 @@ package ops
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -135,105 +133,6 @@ func TestGroups(t *testing.T) {
 	if got, err = q.Groups(t.Context(), DeadQuery{Budget: 1}); err != nil || !got.Partial || got.Count != 1000 ||
 		got.Of != 1050 {
 		t.Errorf("a budget: %+v, %v", got, err)
-	}
-}
-
-// The full run: REDIS_URL=… go test ./ops -run TestDeadOfMany -v -dead.letters 100000
-var manyDead = flag.Int("dead.letters", 3000, "dead letters of TestDeadOfMany")
-
-// TestDeadOfMany prints the time and memory of a page and of the groups of many dead letters. It needs a Redis:
-// REDIS_URL.
-func TestDeadOfMany(t *testing.T) {
-	url := os.Getenv("REDIS_URL")
-	if url == "" {
-		t.Skip("no REDIS_URL")
-	}
-	n := *manyDead
-	c, err := counter.Dial(url+"?read_timeout=20s",
-		&counter.Options{Prefix: fmt.Sprintf("records-test-%d", time.Now().UnixNano()), TTL: 2 * time.Minute})
-	need(t, err)
-	defer c.Close()
-	fill(t, c, n)
-	q := &Queue{Store: c.Admin(), VHost: "/", Name: "orders"}
-	took := func(what string, most time.Duration, do func() error) {
-		t.Helper()
-		begun := time.Now()
-		err := do()
-		t.Logf("%-40s %v", what, time.Since(begun).Round(100*time.Microsecond))
-		if err != nil || n > 20_000 && time.Since(begun) > most {
-			t.Errorf("%s: %v, %v, want %v at most", what, time.Since(begun), err, most)
-		}
-	}
-	took("the first page", 100*time.Millisecond, func() error {
-		page, err := q.Dead(t.Context(), DeadQuery{Limit: 50})
-		if len(page.Dead) != 50 {
-			t.Errorf("%d dead letters", len(page.Dead))
-		}
-		return err
-	})
-	took("groups within 100 ms", 300*time.Millisecond, func() error {
-		groups, err := q.Groups(t.Context(), DeadQuery{Budget: 100 * time.Millisecond})
-		t.Logf("%d of %d, partial: %v", groups.Count, groups.Of, groups.Partial)
-		return err
-	})
-	took("all groups", 3*time.Second, func() error {
-		groups, err := q.Groups(t.Context(), DeadQuery{})
-		if groups.Count != n || groups.Of != n {
-			t.Errorf("%d of %d, want %d", groups.Count, groups.Of, n)
-		}
-		return err
-	})
-	took("one id", 500*time.Millisecond, func() error {
-		page, err := q.Dead(t.Context(), DeadQuery{Filter: deadletter.Filter{IDs: []string{"1"}}})
-		if len(page.Dead) != 1 {
-			t.Errorf("%d dead letters", len(page.Dead))
-		}
-		return err
-	})
-}
-
-// manyReasons are reasons of which nearly all differ, in few groups.
-func manyReasons(i int) string {
-	n := i * 7919 % 100_003
-	switch i % 8 {
-	case 0, 1:
-		return fmt.Sprintf("POST https://tax.example/v2/rates: 503 Service Unavailable (request %08x)", n)
-	case 2:
-		return fmt.Sprintf("dial tcp 10.20.3.%d:5432: connect: connection refused", n)
-	case 3:
-		return fmt.Sprintf(`invoice INV-%d: unknown currency "XTS"`, n)
-	case 4:
-		return fmt.Sprintf("runtime error: index out of range [%d] with length 3", n)
-	case 5:
-		return fmt.Sprintf(`pq: duplicate key value violates unique constraint "invoice_%d_pkey"`, n)
-	case 6:
-		return fmt.Sprintf("customer %d: context deadline exceeded (Client.Timeout exceeded while awaiting headers)", n)
-	}
-	return fmt.Sprintf("order %d: step %c: connection refused by 10.0.0.%d:5432", i, 'a'+i%20, i%250)
-}
-
-// fill makes dead letters 0, 1, … with these reasons.
-func fill(t *testing.T, c *counter.Counter, n int) {
-	t.Helper()
-	ids := make(chan int)
-	go func() {
-		defer close(ids)
-		for i := range n {
-			ids <- i
-		}
-	}()
-	done := make(chan struct{})
-	const workers = 64
-	for range workers {
-		go func() {
-			for i := range ids {
-				die(t, c, fmt.Sprint(i), counter.CauseFailed, manyReasons(i))
-			}
-			done <- struct{}{}
-		}()
-	}
-	for range workers {
-		<-done
 	}
 }
 
