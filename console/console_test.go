@@ -3,10 +3,13 @@ package console
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -370,4 +373,24 @@ func answers(t *testing.T, w *httptest.ResponseRecorder, code int, parts ...stri
 		t.Errorf("status %d, want %d", w.Code, code)
 	}
 	says(t, w.Body.String(), parts...)
+}
+
+// dropping are options of a console that drops. Its file names each message and its key.
+func dropping(t *testing.T) Options {
+	t.Helper()
+	return Options{Allow: AllVerbs(), DropDir: t.TempDir(), Encode: func(m amqp.Publishing, key string) ([]byte, error) {
+		return fmt.Appendf(nil, "%s of %q", m.MessageId, key), nil
+	}}
+}
+
+// dropped returns the only file of a console that drops, and its content.
+func (f *fixture) dropped(t *testing.T) (name, text string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(f.opts.DropDir, "orders-*.ndjson"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	content, err := os.ReadFile(files[0])
+	need(t, err)
+	return files[0], string(content)
 }

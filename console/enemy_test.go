@@ -57,10 +57,7 @@ func TestLargeForms(t *testing.T) {
 
 // TestDropThatDoesNotBegin leaves no file, open or empty.
 func TestDropThatDoesNotBegin(t *testing.T) {
-	dir := t.TempDir()
-	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing, string) ([]byte, error) {
-		return nil, nil
-	}})
+	f := newFixture(t, dropping(t))
 	f.kill(t, "r", "m-1")
 	f.broker.dead.all[0].Publishing.Headers = amqp.Table{"k": "v"}
 	f.redis.SetError("down")
@@ -73,7 +70,7 @@ func TestDropThatDoesNotBegin(t *testing.T) {
 	answers(t, f.post(query("drop", "lane-header", "k", "lane", "v"), url.Values{"count": {"1"}, "why": {"r"}}),
 		http.StatusSeeOther)
 	says(t, f.ended(t), "nothing was done")
-	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+	if files, err := os.ReadDir(f.opts.DropDir); err != nil || len(files) > 0 {
 		t.Errorf("%v, %v", files, err)
 	}
 }

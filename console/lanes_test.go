@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
@@ -82,26 +78,19 @@ func TestLaneStaysBlocked(t *testing.T) {
 
 // TestLaneIsDropped: a release drops the message that blocks the lane to a file, a drop all of them.
 func TestLaneIsDropped(t *testing.T) {
-	for _, tt := range []struct{ verb, result, file string }{
-		{"release", "2 replayed, 1 dropped", "kept\n"},
-		{"drop", "the lane is released, 3 dropped", "kept\nkept\nkept\n"},
-	} {
-		dir := t.TempDir()
-		f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(amqp.Publishing, string) ([]byte, error) {
-			return []byte("kept"), nil
-		}})
+	for _, tt := range []struct {
+		verb, result string
+		kept         int
+	}{{"release", "2 replayed, 1 dropped", 1}, {"drop", "the lane is released, 3 dropped", 3}} {
+		f := newFixture(t, dropping(t))
 		f.hold(t, "a1", "m-1", "m-2", "m-3")
 		path, form := query("lane", "lane", "a1", "verb", tt.verb), f.plan(t, "a1")
 		checkPage(t, f, path)
 		f.follow(t, f.post(path, form))
 		f.jobs.wait()
 		says(t, checkPage(t, f, query("replay", "of", "job")), "lane a1 is released", tt.result)
-		files, err := filepath.Glob(filepath.Join(dir, "*.ndjson"))
-		if err != nil || len(files) != 1 {
-			t.Fatal(tt.verb, files, err)
-		}
-		if text, err := os.ReadFile(files[0]); string(text) != tt.file {
-			t.Errorf("%s: %q, %v", tt.verb, text, err)
+		if _, text := f.dropped(t); strings.Count(text, "\n") != tt.kept {
+			t.Errorf("%s: kept %q", tt.verb, text)
 		}
 		log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
 		if err != nil || len(log) != 2 || log[0].Verb != tt.verb || log[0].Count != 3 {
@@ -112,10 +101,7 @@ func TestLaneIsDropped(t *testing.T) {
 
 // TestLaneOfAnotherPlan: a page that shows another message than the one that blocks the lane now changes nothing.
 func TestLaneOfAnotherPlan(t *testing.T) {
-	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: t.TempDir(), Encode: func(amqp.Publishing, string) ([]byte,
-		error) {
-		return nil, nil
-	}})
+	f := newFixture(t, dropping(t))
 	f.hold(t, "a1", "m-1", "m-2")
 	form := f.plan(t, "a1")
 	state, err := f.store.Lane(t.Context(), "/", "orders", "a1")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -71,8 +70,8 @@ func TestReplayFromFilterToResult(t *testing.T) {
 	}
 	says(t, f.ended(t), "3 of 3 replayed")
 	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
-	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "error=bank" || log[1].Result != ops.ResultBegun ||
-		log[0].Actor != "ann" {
+	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "error=bank" || log[0].Actor != "ann" ||
+		log[1].Result != ops.ResultBegun {
 		t.Errorf("audit %v, %v", log, err)
 	}
 }
@@ -120,11 +119,7 @@ func TestReplayAfterARestart(t *testing.T) {
 }
 
 func TestDrop(t *testing.T) {
-	dir := t.TempDir()
-	f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(m amqp.Publishing, key string) ([]byte,
-		error) {
-		return fmt.Appendf(nil, "%s of %q", m.MessageId, key), nil
-	}})
+	f := newFixture(t, dropping(t))
 	f.kill(t, "r", "m-1", "m-2")
 	for _, m := range f.broker.dead.all {
 		m.Publishing.MessageId = m.ID
@@ -133,15 +128,11 @@ func TestDrop(t *testing.T) {
 	f.broker.dead.all[0].Origin.Queue = "orders.3" // a partition of orders
 	f.follow(t, f.post(query("drop"), url.Values{"count": {"2"}, "why": {"r"}}))
 	says(t, f.ended(t), "2 of 2 dropped")
-	files, err := filepath.Glob(filepath.Join(dir, "orders-*.ndjson"))
-	if err != nil || len(files) != 1 {
-		t.Fatal(files, err)
+	file, text := f.dropped(t)
+	if want := "m-1 of \"key\"\nm-2 of \"\"\n"; text != want {
+		t.Errorf("%q, want %q", text, want)
 	}
-	text, err := os.ReadFile(files[0])
-	if want := "m-1 of \"key\"\nm-2 of \"\"\n"; string(text) != want || err != nil {
-		t.Errorf("%q, %v, want %q", text, err, want)
-	}
-	if w := f.get("/" + link("file", "name", filepath.Base(files[0]))); w.Body.String() != string(text) {
+	if w := f.get("/" + link("file", "name", filepath.Base(file))); w.Body.String() != text {
 		t.Errorf("download: %d %q", w.Code, w.Body)
 	}
 	for _, name := range []string{"../../etc/passwd", "/etc/passwd", "x"} {
@@ -150,7 +141,7 @@ func TestDrop(t *testing.T) {
 		}
 	}
 	o := f.opts
-	for _, o.DropDir = range []string{files[0], filepath.Join(dir, "missing")} {
+	for _, o.DropDir = range []string{file, filepath.Join(f.opts.DropDir, "missing")} {
 		if err := o.validate(); !errors.As(err, new(*FieldError)) {
 			t.Errorf("DropDir %s: %v", o.DropDir, err)
 		}
@@ -160,11 +151,7 @@ func TestDrop(t *testing.T) {
 // TestSharedDeadLetterQueue: the page of a queue leaves the dead letters of other queues where they are.
 func TestSharedDeadLetterQueue(t *testing.T) {
 	for _, filter := range [][]string{{}, {"error", "r"}, {"id", "m-1"}, {"lane-header", "tenant", "lane", "7"}} {
-		dir := t.TempDir()
-		f := newFixture(t, Options{Allow: AllVerbs(), DropDir: dir, Encode: func(m amqp.Publishing, _ string) ([]byte,
-			error) {
-			return fmt.Appendf(nil, "%q", m.MessageId), nil
-		}}, func(b *fakeBroker) { b.shared = true })
+		f := newFixture(t, dropping(t), func(b *fakeBroker) { b.shared = true })
 		f.kill(t, "r", "m-1")
 		pay := *f.broker.dead.all[0]
 		pay.Queue, pay.Origin.Queue = "pay", "pay"
@@ -181,12 +168,8 @@ func TestSharedDeadLetterQueue(t *testing.T) {
 		}
 		f.follow(t, f.post(query("drop", filter...), url.Values{"count": {"2"}, "why": {"r"}}))
 		f.ended(t)
-		files, _ := filepath.Glob(filepath.Join(dir, "orders-*.ndjson"))
-		if len(files) != 1 {
-			t.Fatal(filter, files)
-		}
-		if text, err := os.ReadFile(files[0]); err != nil || string(text) != "\"orders\"\n" {
-			t.Errorf("%q: dropped %q, %v", filter, text, err)
+		if _, text := f.dropped(t); text != "orders of \"\"\n" {
+			t.Errorf("%q: dropped %q", filter, text)
 		}
 		f.follow(t, f.post(query("replay", filter...), url.Values{"count": {"2"}, "why": {"r"}}))
 		f.ended(t)

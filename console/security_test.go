@@ -150,7 +150,9 @@ func TestTokenIsAsked(t *testing.T) {
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
 		for _, path := range routesOf(t, method) {
 			at := query(path, "verb", "limit", "screen", "queue")
-			for what, change := range map[string]func(*http.Request){"no token": func(*http.Request) {}, "a forged cookie": forged} {
+			for what, change := range map[string]func(*http.Request){
+				"no token": func(*http.Request) {}, "a forged cookie": forged,
+			} {
 				if w := f.send(method, at, nil, change); w.Code != http.StatusUnauthorized {
 					t.Errorf("%s %s with %s: %d, want 401", method, at, what, w.Code)
 				}
