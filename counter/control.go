@@ -95,7 +95,12 @@ func (c *client) scriptedControl(ctx context.Context, of Queue, r Reader) (Contr
 		key := c.opts.queueKey(of.VHost, of.Name) + docWaiting + r.Token
 		_ = c.rdb.Set(ctx, key, text, waitingTTL).Err()
 	}
-	return parseControl(words), nil
+	control := Control{Paused: words[0] == "1", Note: Note{By: words[1], At: millis(words[2]), Why: words[3]},
+		skips: map[string]bool{}}
+	for _, s := range words[4:] {
+		control.skips[s] = true
+	}
+	return control, nil
 }
 
 // storedControl does the same as scripts/control.lua, on any Store.
@@ -146,14 +151,3 @@ const (
 	// skipsAnnounced is how many skips a Control has: the newest, as the others were announced before.
 	skipsAnnounced = 100
 )
-
-func parseControl(words []string) Control {
-	c := Control{Paused: words[0] == "1", Note: Note{By: words[1], At: millis(words[2]), Why: words[3]}}
-	if skips := words[4:]; len(skips) > 0 {
-		c.skips = map[string]bool{}
-		for _, s := range skips {
-			c.skips[s] = true
-		}
-	}
-	return c
-}

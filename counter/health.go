@@ -49,8 +49,10 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 		if err != nil {
 			return nil //nolint:nilerr // Check does not warn of settings that the user may not read
 		}
-		for _, f := range info.judge(evictionRule, persistenceRule) {
-			warnings = append(warnings, f.String())
+		for _, f := range info.findings() {
+			if f.Code == "store-evicts" || f.Code == "store-volatile" {
+				warnings = append(warnings, f.String())
+			}
 		}
 		return nil
 	})
@@ -114,8 +116,8 @@ func (a *Admin) Refusals(ctx context.Context) (findings []Finding, err error) {
 		if lacks(err) {
 			return nil
 		}
-		for _, f := range info.judge(roleRule, memoryRule, savingRule, replicasRule) {
-			if f.Severe {
+		for _, f := range info.findings() {
+			if f.Severe && f.Code != "store-version" { // an old server takes writes
 				findings = append(findings, f)
 			}
 		}
@@ -156,7 +158,7 @@ func examineServer(ctx context.Context, server *redis.Client) ([]Finding, error)
 	if err != nil {
 		return nil, err
 	}
-	return info.judge(versionRule, roleRule, evictionRule, memoryRule, persistenceRule, savingRule, replicasRule), nil
+	return info.findings(), nil
 }
 
 // inspect asks a server about itself.
@@ -203,40 +205,6 @@ func (i serverInfo) size(name string) uint64 {
 	return n
 }
 
-// judge applies rules. A rule finds nothing if its field is missing.
-func (i serverInfo) judge(rules ...func(serverInfo) (Finding, bool)) []Finding {
-	var out []Finding
-	for _, rule := range rules {
-		if f, found := rule(i); found {
-			out = append(out, f)
-		}
-	}
-	return out
-}
-
-func versionRule(i serverInfo) (Finding, bool) {
-	release := i.field("redis_version") // Valkey reports one that it is compatible with
-	var major int
-	if _, err := fmt.Sscanf(release, "%d.", &major); err != nil {
-		return Finding{}, false
-	}
-	return Finding{
-		Code: "store-version", Severe: true,
-		Seen:   fmt.Sprintf("the store %s is Redis %s", i.at, release),
-		Impact: "the steps are not tested on a Redis before 6.0.16",
-		Fix:    "use Redis 6.0 or later, or Valkey",
-	}, major < 6
-}
-
-func roleRule(i serverInfo) (Finding, bool) {
-	return Finding{
-		Code: "store-replica", Severe: true,
-		Seen:   fmt.Sprintf("the store %s is a replica of %s:%s", i.at, i.field("master_host"), i.field("master_port")),
-		Impact: "a replica refuses writes: no failure is counted, and failed messages are held until their session ends",
-		Fix:    "use the master's address, or let Sentinel find it (redis+sentinel://HOST:PORT?master_name=NAME)",
-	}, i.field("role") == "slave"
-}
-
 // cli is the client of the store's server, for a shell. It lacks the user and the password.
 func (i serverInfo) cli() string {
 	host, port, err := net.SplitHostPort(i.at)
@@ -246,62 +214,76 @@ func (i serverInfo) cli() string {
 	return "redis-cli -h " + host + " -p " + port
 }
 
-func evictionRule(i serverInfo) (Finding, bool) {
-	policy := i.field("maxmemory_policy")
-	return Finding{
-		Code:   "store-evicts",
-		Seen:   fmt.Sprintf("the maxmemory-policy of the store %s is %s", i.at, policy),
-		Impact: "it may evict records, and their messages get all their attempts again",
-		Fix:    "run " + i.cli() + " CONFIG SET maxmemory-policy noeviction, and set the same in redis.conf",
-	}, policy != "" && policy != "noeviction"
-}
-
-// nearlyFull is the part of maxmemory, in percent, from which memoryRule warns.
+// nearlyFull is the part of maxmemory, in percent, from which a server is reported.
 const nearlyFull = 90
 
-func memoryRule(i serverInfo) (Finding, bool) {
-	used, most := i.size("used_memory"), i.size("maxmemory")
-	return Finding{
-		Code: "store-memory", Severe: most > 0 && used >= most,
-		Seen:   fmt.Sprintf("the store %s uses %d of %d bytes", i.at, used, most),
-		Impact: "a full store refuses writes: no failure is counted, and failed messages are held until their session ends",
-		Fix: "raise maxmemory with redis-cli CONFIG SET, or find the largest keys with redis-cli --bigkeys; a record " +
-			"takes about 600 bytes",
-	}, most > 0 && used*100 >= most*nearlyFull
-}
-
-func persistenceRule(i serverInfo) (Finding, bool) {
-	return Finding{
-		Code:   "store-volatile",
-		Seen:   fmt.Sprintf("the store %s keeps nothing on disk", i.at),
-		Impact: "a restart loses all counts, and every failing message gets all its attempts again",
-		Fix:    "run " + i.cli() + " CONFIG SET appendonly yes, and set the same in redis.conf",
-	}, i.savesNothing
-}
-
-func savingRule(i serverInfo) (Finding, bool) {
+// findings are the faults of the server. A field that is missing is none.
+func (i serverInfo) findings() (found []Finding) {
+	var major int
+	release := i.field("redis_version") // Valkey reports one that it is compatible with
+	_, unknown := fmt.Sscanf(release, "%d.", &major)
+	policy := i.field("maxmemory_policy")
+	used, most, good := i.size("used_memory"), i.size("maxmemory"), i.size(goodReplicas)
 	var failed []string
 	for _, name := range []string{"rdb_last_bgsave_status", "aof_last_bgrewrite_status", "aof_last_write_status"} {
 		if i.field(name) == "err" {
 			failed = append(failed, name)
 		}
 	}
-	return Finding{
-		Code: "store-save-failed", Severe: true,
-		Seen:   fmt.Sprintf("the store %s failed to write to its disk (%s)", i.at, strings.Join(failed, ", ")),
-		Impact: "it refuses writes until it can save (MISCONF), and a restart loses all counts since then",
-		Fix:    "read its log; free space on its disk, or fix the permissions of its directory",
-	}, len(failed) > 0
-}
-
-func replicasRule(i serverInfo) (Finding, bool) {
-	good := i.size(goodReplicas)
-	return Finding{
-		Code: "store-few-replicas", Severe: true,
-		Seen: fmt.Sprintf("the store %s has too few replicas: %d, and it writes with %d at least "+
-			"(min-replicas-to-write)", i.at, good, i.leastReplicas),
-		Impact: "it refuses writes (NOREPLICAS): no failure is counted, and failed messages are held until their " +
-			"session ends",
-		Fix: "start its replicas or repair their links, or lower min-replicas-to-write with redis-cli CONFIG SET",
-	}, good < i.leastReplicas
+	for _, f := range []struct {
+		is bool
+		Finding
+	}{
+		{unknown == nil && major < 6, Finding{
+			Code: "store-version", Severe: true,
+			Seen:   fmt.Sprintf("the store %s is Redis %s", i.at, release),
+			Impact: "the steps are not tested on a Redis before 6.0.16",
+			Fix:    "use Redis 6.0 or later, or Valkey",
+		}},
+		{i.field("role") == "slave", Finding{
+			Code: "store-replica", Severe: true,
+			Seen:   fmt.Sprintf("the store %s is a replica of %s:%s", i.at, i.field("master_host"), i.field("master_port")),
+			Impact: "a replica refuses writes: no failure is counted, and failed messages are held until their session ends",
+			Fix:    "use the master's address, or let Sentinel find it (redis+sentinel://HOST:PORT?master_name=NAME)",
+		}},
+		{policy != "" && policy != "noeviction", Finding{
+			Code:   "store-evicts",
+			Seen:   fmt.Sprintf("the maxmemory-policy of the store %s is %s", i.at, policy),
+			Impact: "it may evict records, and their messages get all their attempts again",
+			Fix:    "run " + i.cli() + " CONFIG SET maxmemory-policy noeviction, and set the same in redis.conf",
+		}},
+		{most > 0 && used*100 >= most*nearlyFull, Finding{
+			Code: "store-memory", Severe: used >= most,
+			Seen: fmt.Sprintf("the store %s uses %d of %d bytes", i.at, used, most),
+			Impact: "a full store refuses writes: no failure is counted, and failed messages are held until their session " +
+				"ends",
+			Fix: "raise maxmemory with redis-cli CONFIG SET, or find the largest keys with redis-cli --bigkeys; a record " +
+				"takes about 600 bytes",
+		}},
+		{i.savesNothing, Finding{
+			Code:   "store-volatile",
+			Seen:   fmt.Sprintf("the store %s keeps nothing on disk", i.at),
+			Impact: "a restart loses all counts, and every failing message gets all its attempts again",
+			Fix:    "run " + i.cli() + " CONFIG SET appendonly yes, and set the same in redis.conf",
+		}},
+		{len(failed) > 0, Finding{
+			Code: "store-save-failed", Severe: true,
+			Seen:   fmt.Sprintf("the store %s failed to write to its disk (%s)", i.at, strings.Join(failed, ", ")),
+			Impact: "it refuses writes until it can save (MISCONF), and a restart loses all counts since then",
+			Fix:    "read its log; free space on its disk, or fix the permissions of its directory",
+		}},
+		{good < i.leastReplicas, Finding{
+			Code: "store-few-replicas", Severe: true,
+			Seen: fmt.Sprintf("the store %s has too few replicas: %d, and it writes with %d at least "+
+				"(min-replicas-to-write)", i.at, good, i.leastReplicas),
+			Impact: "it refuses writes (NOREPLICAS): no failure is counted, and failed messages are held until their " +
+				"session ends",
+			Fix: "start its replicas or repair their links, or lower min-replicas-to-write with redis-cli CONFIG SET",
+		}},
+	} {
+		if f.is {
+			found = append(found, f.Finding)
+		}
+	}
+	return found
 }

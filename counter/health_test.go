@@ -56,8 +56,8 @@ func TestExamineServer(t *testing.T) {
 			if tc.fields[goodReplicas] != "" {
 				least = 1
 			}
-			for _, f := range (serverInfo{text: text.String(), at: "h:1", savesNothing: !tc.saves, leastReplicas: least}).
-				judge(versionRule, roleRule, evictionRule, memoryRule, persistenceRule, savingRule, replicasRule) {
+			info := serverInfo{text: text.String(), at: "h:1", savesNothing: !tc.saves, leastReplicas: least}
+			for _, f := range info.findings() {
 				code := f.Code
 				if f.Severe {
 					code += "!"

@@ -157,14 +157,10 @@ func (c *client) age(t rapid.TB, d time.Duration, ms ...Message) {
 		if e.Fence > 0 {
 			e.Fence = max(1, e.Fence-d.Microseconds())
 		}
-		for _, at := range []*time.Time{&e.Due, &e.Binds, &e.OpenSince, &e.FirstTime, &e.LastTime, &e.Listed, &e.Reset.At,
-			&e.Skipped.At, &e.Removed, &e.Move.Until} {
+		for _, at := range timesOf(&e) {
 			if !at.IsZero() {
 				*at = at.Add(-d)
 			}
-		}
-		for i := range e.History {
-			e.History[i].At = e.History[i].At.Add(-d)
 		}
 		older.Docs = append(older.Docs, Doc{Name: doc.Name, Data: rules.Encode(e), Expires: doc.Expires.Add(-d), Any: true})
 	}
