@@ -70,33 +70,43 @@ func ask(t *testing.T, conn net.Conn, within time.Duration) string {
 	return line
 }
 
-func TestCut(t *testing.T) {
-	p, conn := echo(t)
-	p.Cut()
-	if got := ask(t, conn, time.Minute); got != "closed" {
-		t.Errorf("after a cut: %q", got)
+// TestFaults has each fault meet a connection that was there, and one that is made meanwhile. When it is over, both are
+// closed, and a new one works.
+func TestFaults(t *testing.T) {
+	for name, tc := range map[string]struct {
+		begin, end  func(*Proxy)
+		there, late string
+	}{
+		"Cut":    {(*Proxy).Cut, (*Proxy).Cut, "closed", "hello\n"},
+		"Halve":  {(*Proxy).Halve, (*Proxy).Cut, "silent", "hello\n"},
+		"Mute":   {func(p *Proxy) { p.Mute(true) }, func(p *Proxy) { p.Mute(false) }, "silent", "silent"},
+		"Block":  {func(p *Proxy) { p.Block(true) }, func(p *Proxy) { p.Block(false) }, "silent", "silent"},
+		"Refuse": {func(p *Proxy) { p.Refuse(true) }, func(p *Proxy) { p.Refuse(false) }, "closed", "closed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, there := echo(t)
+			tc.begin(p)
+			late := dial(t, p)
+			for range 3 { // a client that writes again learns no more
+				expect(t, "there", there, tc.there)
+				expect(t, "late", late, tc.late)
+			}
+			tc.end(p)
+			expect(t, "there, afterwards", there, "closed")
+			expect(t, "late, afterwards", late, "closed")
+			expect(t, "new", dial(t, p), "hello\n")
+		})
 	}
 }
 
-func TestHalfOpenIsNotNoticed(t *testing.T) {
-	p, conn := echo(t)
-	p.Halve()
-	for range 3 {
-		if got := ask(t, conn, 50*time.Millisecond); got != "silent" {
-			t.Errorf("half open: %q", got)
-		}
+func expect(t *testing.T, which string, conn net.Conn, want string) {
+	t.Helper()
+	within := time.Minute
+	if want == "silent" {
+		within = 50 * time.Millisecond
 	}
-	p.Cut()
-	if got := ask(t, conn, time.Minute); got != "closed" {
-		t.Errorf("after the cut: %q", got)
-	}
-}
-
-func TestMuteDropsReplies(t *testing.T) {
-	p, conn := echo(t)
-	p.Mute(true)
-	if got := ask(t, conn, 50*time.Millisecond); got != "silent" {
-		t.Errorf("mute: %q", got)
+	if got := ask(t, conn, within); got != want {
+		t.Errorf("%s: got %q, want %q", which, got, want)
 	}
 }
 
@@ -109,41 +119,6 @@ func TestLatency(t *testing.T) {
 	}
 	if took := time.Since(began); took < 100*time.Millisecond {
 		t.Errorf("there and back took %v, want 100 ms", took)
-	}
-}
-
-func TestBlockTellsNobody(t *testing.T) {
-	p, conn := echo(t)
-	p.Block(true)
-	if got := ask(t, conn, 50*time.Millisecond); got != "silent" {
-		t.Errorf("blocked: %q", got)
-	}
-	late := dial(t, p)
-	if got := ask(t, late, 50*time.Millisecond); got != "silent" {
-		t.Errorf("a new connection: %q", got)
-	}
-	p.Block(false)
-	for _, c := range []net.Conn{conn, late} {
-		if got := ask(t, c, time.Minute); got != "closed" {
-			t.Errorf("one with a hole: %q", got)
-		}
-	}
-	if got := ask(t, dial(t, p), 10*time.Second); got != "hello\n" {
-		t.Errorf("afterwards: %q", got)
-	}
-}
-
-func TestRefuse(t *testing.T) {
-	p, conn := echo(t)
-	p.Refuse(true)
-	for _, c := range []net.Conn{conn, dial(t, p)} {
-		if got := ask(t, c, time.Minute); got != "closed" {
-			t.Errorf("refused: %q", got)
-		}
-	}
-	p.Refuse(false)
-	if got := ask(t, dial(t, p), 10*time.Second); got != "hello\n" {
-		t.Errorf("afterwards: %q", got)
 	}
 }
 

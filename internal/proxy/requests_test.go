@@ -10,10 +10,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2/proto"
+
+	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // request spells out a request as clients send it.
@@ -84,8 +85,13 @@ func through(t *testing.T, s *storeServer, treat map[string]Treatment) (*Proxy, 
 	p, err := NewStore(t.Context(), s.addr, func(words []string) Treatment { return treat[words[len(words)-1]] })
 	need(t, err)
 	t.Cleanup(p.Close)
+	return p, newStoreClient(t, p)
+}
+
+func newStoreClient(t *testing.T, p *Proxy) *storeClient {
+	t.Helper()
 	conn := dial(t, p)
-	return p, &storeClient{conn: conn, in: bufio.NewReader(conn)}
+	return &storeClient{conn: conn, in: bufio.NewReader(conn)}
 }
 
 type storeClient struct {
@@ -155,7 +161,7 @@ func TestStoreTreatments(t *testing.T) {
 					t.Errorf("reply %d: got %q, want %q", i+1, got, want)
 				}
 			}
-			eventually(t, func() string { return s.took() }, tc.took)
+			s.awaitTaken(t, tc.took)
 		})
 	}
 }
@@ -199,13 +205,12 @@ func TestStoreProxyIsAProxy(t *testing.T) {
 	if got := c.reply(silent); got != "silent" {
 		t.Errorf("muted: got %q", got)
 	}
-	eventually(t, func() string { return s.took() }, "muted")
+	s.awaitTaken(t, "muted")
 	p.Mute(false)
 	if got := c.reply(soon); got != "closed" {
 		t.Errorf("after Mute: got %q, want closed", got)
 	}
-	half := &storeClient{conn: dial(t, p)}
-	half.in = bufio.NewReader(half.conn)
+	half := newStoreClient(t, p)
 	half.send("before")
 	if got := half.reply(soon); got != "before" {
 		t.Fatalf("got %q", got)
@@ -229,27 +234,12 @@ func TestStoreServerGone(t *testing.T) {
 	p, err := NewStore(t.Context(), listener.Addr().String(), func([]string) Treatment { return Treatment{} })
 	need(t, err)
 	defer p.Close()
-	c := &storeClient{conn: dial(t, p)}
-	c.in = bufio.NewReader(c.conn)
+	c := newStoreClient(t, p)
 	server, err := listener.Accept()
 	need(t, err)
 	_ = server.Close()
 	if got := c.reply(soon); got != "closed" {
 		t.Errorf("got %q, want closed", got)
-	}
-}
-
-// TestFrames reads values that arrive a byte at a time, and finds the end of each.
-func TestFrames(t *testing.T) {
-	values := []string{
-		"+OK\r\n", "-ERR no\r\n", ":-12\r\n", "$5\r\nhe\r\no\r\n", "$0\r\n\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n",
-		"*3\r\n:1\r\n*2\r\n$1\r\na\r\n$-1\r\n+x\r\n", request("EVALSHA", "a\r\n$1\r\nb", ""),
-	}
-	in := bufio.NewReader(iotest.OneByteReader(strings.NewReader(strings.Join(values, ""))))
-	for _, want := range values {
-		if raw, err := proto.Read(in); err != nil || raw != want {
-			t.Errorf("got %q, %v, want %q", raw, err, want)
-		}
 	}
 }
 
@@ -292,15 +282,15 @@ func TestOdds(t *testing.T) {
 	}
 }
 
-func eventually(t *testing.T, got func() string, want string) {
+// awaitTaken waits until the server has taken the requests that it is to take.
+func (s *storeServer) awaitTaken(t *testing.T, want string) {
 	t.Helper()
-	var last string
-	for until := time.Now().Add(soon); time.Now().Before(until); time.Sleep(time.Millisecond) {
-		if last = got(); last == want {
-			return
+	proctest.Within(t, soon, func() error {
+		if got := s.took(); got != want {
+			return fmt.Errorf("the server took %q, want %q", got, want)
 		}
-	}
-	t.Errorf("got %q, want %q", last, want)
+		return nil
+	})
 }
 
 func TestWatched(t *testing.T) {
