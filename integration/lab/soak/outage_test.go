@@ -3,6 +3,7 @@ package soak
 import (
 	"fmt"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -58,7 +59,7 @@ func outage(change func(h *history)) history {
 	h.uncounted("succeed1", 1)
 	h.add(audit.Event{Kind: audit.FaultOver, Fault: audit.DependencyAway})
 	h.run("succeed1", 2, audit.OK)
-	h.add(audit.Event{Kind: audit.Published, ID: "later", Do: audit.Succeed, Seq: 5, Outcome: audit.Confirmed})
+	h.published("later", audit.Succeed, audit.Confirmed)
 	h.run("later", 1, audit.OK)
 	for _, id := range []string{"poison2", "poison3"} {
 		for range strict.limit {
@@ -78,11 +79,17 @@ func (h *history) uncounted(id string, process int) {
 	h.add(audit.Event{Kind: audit.Uncounted, ID: id, Token: (*h)[len(*h)-1].Token, Process: process})
 }
 
+// success is the event of the success in the second process.
+func (h history) success() *audit.Event {
+	i := slices.IndexFunc(h, func(e audit.Event) bool { return e.Process == 2 && e.Outcome == audit.OK })
+	return &h[i]
+}
+
 // good adds n messages, one after the other. Each fails some times and is counted, and then succeeds.
 func (h *history) good(n, fails int) {
 	for i := range n {
 		id := fmt.Sprint("more", i)
-		h.add(audit.Event{Kind: audit.Published, ID: id, Do: audit.Succeed, Seq: 9 + i, Outcome: audit.Confirmed})
+		h.published(id, audit.Succeed, audit.Confirmed)
 		for range fails {
 			h.run(id, 1, audit.Failed)
 		}
@@ -114,17 +121,11 @@ func TestOutageRules(t *testing.T) {
 			h.dead("poison4")
 		}},
 		"a process goes on too late": {"resumed", func(h *history) {
-			for i := range *h {
-				if e := &(*h)[i]; e.Process == 2 && e.Outcome == audit.OK {
-					e.At = e.At.Add(resumedWithin)
-				}
-			}
+			h.success().At = h.success().At.Add(resumedWithin)
 		}},
 		"a process goes on with a message that always fails": {"", func(h *history) {
+			h.success().At = h.success().At.Add(resumedWithin)
 			for i := range *h {
-				if e := &(*h)[i]; e.Process == 2 && e.Outcome == audit.OK {
-					e.At = e.At.Add(resumedWithin)
-				}
 				if e := &(*h)[i]; e.ID == "poison2" && e.Kind != audit.Dead {
 					e.Process = 2
 				}
@@ -135,20 +136,11 @@ func TestOutageRules(t *testing.T) {
 			h.add(audit.Event{Kind: audit.Lost, Process: 2, Session: 1})
 		}},
 		"a process goes on soon after another session": {"", func(h *history) {
-			for i := range *h {
-				if e := &(*h)[i]; e.Process == 2 && e.Outcome == audit.OK {
-					e.At = e.At.Add(2 * resumedWithin)
-					h.add(audit.Event{Kind: audit.Opened, Process: 2, Session: 2, At: e.At.Add(-time.Second)})
-				}
-			}
+			at := h.success().At.Add(2 * resumedWithin)
+			h.success().At = at
+			h.add(audit.Event{Kind: audit.Opened, Process: 2, Session: 2, At: at.Add(-time.Second)})
 		}},
-		"a process never goes on": {"resumed", func(h *history) {
-			for i := range *h {
-				if e := &(*h)[i]; e.Process == 2 && e.Outcome == audit.OK {
-					e.Outcome = audit.Cancelled
-				}
-			}
-		}},
+		"a process never goes on": {"resumed", func(h *history) { h.success().Outcome = audit.Cancelled }},
 		"the service was never away": {"resumed", func(h *history) {
 			h.without(audit.Fault, "")
 			h.without(audit.FaultOver, "")

@@ -165,6 +165,18 @@ func TestBrokenConsumersAreFound(t *testing.T) {
 	}
 }
 
+// judged is the report on a history whose order is not promised, once its events are in the order of their times.
+func (h history) judged(of promise) *report {
+	slices.SortStableFunc(h, func(a, b audit.Event) int { return a.At.Compare(b.At) })
+	of.ordered = false
+	return check(of, h)
+}
+
+// published adds a message beyond those of play.
+func (h *history) published(id, do, outcome string) {
+	h.add(audit.Event{Kind: audit.Published, ID: id, Do: do, Seq: 9, Outcome: outcome})
+}
+
 // TestRules changes the history of a consumer that works in one place.
 func TestRules(t *testing.T) {
 	killed := func(h *history) { h.add(audit.Event{Kind: audit.Fault, Fault: audit.BrokerKill}) }
@@ -177,25 +189,21 @@ func TestRules(t *testing.T) {
 		want   string // rule; empty: none is violated
 		change func(h *history)
 	}{
-		"a dead letter lost": {"lost", func(h *history) {
-			h.without(audit.Dead, audit.Poison)
-		}},
-		"published and never delivered": {"lost", func(h *history) {
-			h.add(audit.Event{Kind: audit.Published, ID: "x", Do: audit.Succeed, Seq: 9, Outcome: audit.Confirmed})
-		}},
+		"a dead letter lost":            {"lost", func(h *history) { h.without(audit.Dead, audit.Poison) }},
+		"published and never delivered": {"lost", func(h *history) { h.published("x", audit.Succeed, audit.Confirmed) }},
 		"published and perhaps not in the queue": {"", func(h *history) {
-			h.add(audit.Event{Kind: audit.Published, ID: "x", Do: audit.Succeed, Seq: 9, Outcome: audit.Undecided})
+			h.published("x", audit.Succeed, audit.Undecided)
 		}},
 		"dead-lettered by the broker": {"bound", func(h *history) {
 			h.add(audit.Event{Kind: audit.Dead, ID: audit.Poison, Outcome: "delivery_limit"})
 		}},
 		"rejected at its first run": {"", func(h *history) {
-			h.add(audit.Event{Kind: audit.Published, ID: "x", Do: audit.Reject, Seq: 9, Outcome: audit.Confirmed})
+			h.published("x", audit.Reject, audit.Confirmed)
 			h.run("x", 1, audit.Rejected)
 			h.dead("x")
 		}},
 		"dead-lettered before its handler began": {"", func(h *history) {
-			h.add(audit.Event{Kind: audit.Published, ID: "x", Do: audit.Poison, Seq: 9, Outcome: audit.Confirmed})
+			h.published("x", audit.Poison, audit.Confirmed)
 			for range 3 {
 				h.run("x", 1, audit.Failed)
 			}
@@ -233,9 +241,7 @@ func TestRules(t *testing.T) {
 			h.add(audit.Event{Kind: audit.Opened, Process: 1, Session: 2})
 			again(h)
 		}},
-		"a handler cancelled": {"", func(h *history) {
-			h.run(audit.Succeed, 1, audit.Cancelled)
-		}},
+		"a handler cancelled": {"", func(h *history) { h.run(audit.Succeed, 1, audit.Cancelled) }},
 		"a clean stop": {"", func(h *history) {
 			h.add(audit.Event{Kind: audit.Exited, Process: 1})
 			again(h)
@@ -247,7 +253,7 @@ func TestRules(t *testing.T) {
 		"counted, and a process died": {"", counted},
 		"the broker killed":           {"", func(h *history) { killed(h); again(h) }},
 		"a second copy": {"", func(h *history) {
-			h.add(audit.Event{Kind: audit.Published, ID: audit.Succeed, Do: audit.Succeed, Outcome: audit.Undecided})
+			h.published(audit.Succeed, audit.Succeed, audit.Undecided)
 			again(h)
 		}},
 		"a request whose endpoint died": {"", func(h *history) {
@@ -273,10 +279,7 @@ func TestRules(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := play(variant{})
 			tc.change(&h)
-			slices.SortStableFunc(h, func(a, b audit.Event) int { return a.At.Compare(b.At) })
-			of := strict
-			of.ordered = false
-			r := check(of, h)
+			r := h.judged(strict)
 			if tc.want == "" && len(r.Broken()) > 0 {
 				t.Errorf("found %q", r.Broken())
 			}
@@ -291,15 +294,15 @@ func TestRules(t *testing.T) {
 func TestAttemptsThatAreNotTold(t *testing.T) {
 	for _, blind := range []bool{true, false} {
 		h := play(variant{})
-		h.add(audit.Event{Kind: audit.Published, ID: "x", Do: audit.Poison, Seq: 9, Outcome: audit.Confirmed})
+		h.published("x", audit.Poison, audit.Confirmed)
 		for range 3 {
 			h.run("x", 1, audit.Failed)
 		}
 		h.add(audit.Event{Kind: audit.Exited, Process: 2, Err: "signal: killed"})
 		h.dead("x")
 		of := strict
-		of.ordered, of.blind = false, blind
-		if f := check(of, h).Violations["bound"]; f.Count > 0 == blind {
+		of.blind = blind
+		if f := h.judged(of).Violations["bound"]; f.Count > 0 == blind {
 			t.Errorf("blind %v: %+v", blind, f)
 		}
 	}
@@ -316,10 +319,9 @@ func TestAClusterTakesBack(t *testing.T) {
 		for i, kind := range []audit.Kind{audit.Fault, audit.FaultOver} {
 			h.add(audit.Event{Kind: kind, Fault: "partition", At: noon.Add(time.Duration(i)*time.Second - tc.before)})
 		}
-		slices.SortStableFunc(h, func(a, b audit.Event) int { return a.At.Compare(b.At) })
 		of := strict
-		of.ordered, of.cluster = false, tc.cluster
-		if f := check(of, h).Violations["bound"]; f.Count != tc.want {
+		of.cluster = tc.cluster
+		if f := h.judged(of).Violations["bound"]; f.Count != tc.want {
 			t.Errorf("%+v: %+v", tc, f)
 		}
 	}
@@ -349,10 +351,9 @@ func TestDeadLettersThatTheBrokerDropped(t *testing.T) {
 				h.add(audit.Event{Kind: audit.FaultOver, Fault: audit.BrokerKill, At: e.At.Add(tc.back)})
 			}
 		}
-		slices.SortStableFunc(h, func(a, b audit.Event) int { return a.At.Compare(b.At) })
 		of := strict
-		of.ordered, of.kind = false, tc.kind
-		r := check(of, h)
+		of.kind = tc.kind
+		r := h.judged(of)
 		if r.Violations["lost"].Count != tc.want || r.Dropped != 1-tc.want {
 			t.Errorf("%+v: %d dropped, violations %+v", tc, r.Dropped, r.Violations["lost"])
 		}
