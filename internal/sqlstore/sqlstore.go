@@ -1,5 +1,5 @@
-// Package sqlstore has the parts that store/postgres and store/mysql share: keys, errors, findings and the rhythm of
-// the goroutine that deletes expired rows.
+// Package sqlstore has the parts that store/postgres and store/mysql share: options, keys, errors, findings and the
+// rhythm of the goroutine that deletes expired rows.
 package sqlstore
 
 import (
