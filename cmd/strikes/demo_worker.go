@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"sync"
@@ -93,110 +94,87 @@ func demoHandler(l *ledger) consumer.Handler {
 
 const (
 	demoWorkerName = "demo-worker"
-	demoWorkerEnv  = "STRIKES_DEMO_WORKER" // the configuration of a consumer process in JSON
-	ledgerFD       = 3                     // the ledger in such a process: the first of exec.Cmd.ExtraFiles
+	ledgerFD       = 3 // the ledger in such a process: the first of exec.Cmd.ExtraFiles
 )
 
-// demoWorker tells a consumer process where its queue is.
-type demoWorker struct {
-	AMQPURL  string `json:"amqp_url"`
-	StoreURL string `json:"store_url"`
-	Queue    string `json:"queue"`
-}
-
-// demoWorkerCommand is one consumer process of the demo. It prints its decisions, and ends when its stdin does.
+// demoWorkerCommand is one consumer process of the demo. It prints its decisions, and ends when no order is left, or
+// when its stdin ends.
 func (a *app) demoWorkerCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: demoWorkerName, Short: "consume for the demo", Args: cobra.ExactArgs(0), Hidden: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			var w demoWorker
-			if err := json.Unmarshal([]byte(os.Getenv(demoWorkerEnv)), &w); err != nil {
-				return fmt.Errorf("%s is started by strikes demo alone: %w", demoWorkerName, err)
-			}
+	var servers connect.Flags
+	cmd := &cobra.Command{
+		Use: demoWorkerName + " QUEUE", Short: "consume for the demo", Args: cobra.ExactArgs(1), Hidden: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			go func() { // nothing else ends this process if the demo is killed
 				_, _ = io.Copy(io.Discard, a.In)
 				os.Exit(1)
 			}()
-			return w.run(cmd.Context(), a.Out)
+			return a.demoWorker(cmd.Context(), &servers, args[0])
 		},
 	}
+	servers.AddBroker(cmd)
+	servers.AddStore(cmd)
+	return cmd
 }
 
-func (w demoWorker) run(ctx context.Context, out io.Writer) error {
-	b, err := connect.NewBroker(w.AMQPURL, "strikes "+demoWorkerName, "--amqp-url")
+func (a *app) demoWorker(ctx context.Context, servers *connect.Flags, queue string) error {
+	b, err := servers.Broker()
 	if err != nil {
 		return err
 	}
-	store, err := connect.OpenStore(ctx, w.StoreURL, w.Queue, "--store-url")
+	store, err := servers.StoreForSteps(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	c := consumer.Consumer{
-		Queue: w.Queue, Handler: demoHandler(&ledger{os.NewFile(ledgerFD, "ledger")}), Counter: store,
-		MaxRetries: demoRetries, Observer: &lines{to: out, all: true, json: true},
-		Prefetch:     1, // so a process that dies has settled every earlier order, and none of those is handled again
-		DrainTimeout: 2 * time.Second,
+	w := worker{
+		consumer: consumer.Consumer{
+			Queue: queue, Counter: store, MaxRetries: demoRetries,
+			Prefetch:     1, // so a process that dies has settled every earlier order, and none of those is handled again
+			DrainTimeout: 2 * time.Second,
+		},
+		work: work{handle: demoHandler(&ledger{os.NewFile(ledgerFD, "ledger")})},
+		idle: newIdle(time.Second, nil), next: b.Dial, log: slog.New(slog.DiscardHandler),
 	}
-	return c.Run(ctx, b.Dial)
+	w.consumer.Observer = observers{&lines{to: a.Out, all: true}, w.idle}
+	return w.run(ctx, nil)
 }
 
-// demoEvent is news of one consumer process.
-type demoEvent struct {
-	news    string
-	settled string // an order that it has handled or dead-lettered; empty: none
-}
-
-// watch runs two consumers until they report every order as settled, and tells the story. The verdict does not rely on
-// their reports.
+// watch runs two consumers until no order is left, and tells the story. The verdict does not rely on their reports.
 func (d *demo) watch(ctx context.Context) error {
-	spec, err := json.Marshal(demoWorker{AMQPURL: d.amqpURL, StoreURL: d.storeURL, Queue: d.queue})
-	if err != nil {
-		return err
-	}
 	running, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()
 	// in the environment: every user can read a command line
-	env := append(os.Environ(), demoWorkerEnv+"="+string(spec))
-	events := make(chan demoEvent, 100)
+	env := append(os.Environ(), "STRIKES_AMQP_URL="+d.amqpURL, "STRIKES_STORE_URL="+d.storeURL, "STRIKES_PREFIX="+d.queue)
+	news := make(chan string, 100)
 	var members sync.WaitGroup
 	for number := range 2 {
-		members.Go(func() { // starts the consumer again when it ends
+		members.Go(func() { // starts the consumer again when it dies
 			who := fmt.Sprintf("consumer %d  ", number+1)
 			for range demoRestarts + 1 {
-				err := d.consume(running, env, who, events)
-				if running.Err() != nil {
+				err := d.consume(running, env, who, news)
+				if err == nil || running.Err() != nil {
 					return
 				}
-				if err != nil {
-					events <- demoEvent{news: who + "died (" + printable.Text(err.Error(), "") + "); its messages return to the " +
-						"queue, and it is started again"}
-				}
+				news <- who + "died (" + printable.Text(err.Error(), "") + "); its messages return to the queue, and it is " +
+					"started again"
 			}
 		})
 	}
-	go func() { members.Wait(); close(events) }()
-	settled := map[string]bool{}
-	for e := range events {
-		d.say("%s", e.news)
-		if e.settled != "" {
-			settled[e.settled] = true
-		}
-		if len(settled) == len(d.orders) {
-			stop()
-		}
+	go func() { members.Wait(); close(news) }()
+	for line := range news {
+		d.say("%s", line)
 	}
 	return ctx.Err()
 }
 
 // consume runs one consumer, a process of this binary, to its end. When ctx is done the process is asked to stop, and
 // killed if it does not.
-func (d *demo) consume(ctx context.Context, env []string, who string, events chan<- demoEvent) error {
+func (d *demo) consume(ctx context.Context, env []string, who string, news chan<- string) error {
 	path, err := os.Executable()
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, path, demoWorkerName) //nolint:gosec // itself
+	cmd := exec.CommandContext(ctx, path, demoWorkerName, d.queue) //nolint:gosec // itself
 	cmd.Args[0] = "strikes"
 	cmd.Env, cmd.Stderr, cmd.ExtraFiles = env, d.Err, []*os.File{d.ledger.file}
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, 5*time.Second
@@ -213,18 +191,10 @@ func (d *demo) consume(ctx context.Context, env []string, who string, events cha
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	events <- demoEvent{news: fmt.Sprintf("%sstarted, pid %d", who, cmd.Process.Pid)}
+	news <- fmt.Sprintf("%sstarted, pid %d", who, cmd.Process.Pid)
 	scanner := bufio.NewScanner(stdout)
 	for scanner.Scan() {
-		var one decision
-		if err := json.Unmarshal(scanner.Bytes(), &one); err != nil {
-			return errors.Join(fmt.Errorf("reading a decision: %.80q: %w", scanner.Text(), err), cmd.Cancel(), cmd.Wait())
-		}
-		e := demoEvent{news: who + one.String()}
-		if one.Decision == string(consumer.OutcomeAck) || one.Decision == string(consumer.OutcomeDeadLetter) {
-			e.settled = one.ID
-		}
-		events <- e
+		news <- who + scanner.Text()
 	}
 	return errors.Join(scanner.Err(), cmd.Wait())
 }
