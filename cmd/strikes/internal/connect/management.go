@@ -130,10 +130,8 @@ func queueNames(cmd *cobra.Command, given []string, begun string) []string {
 		return nil
 	}
 	flag := func(name string) string {
-		if f := cmd.Flags().Lookup(name); f != nil {
-			return f.Value.String()
-		}
-		return ""
+		value, _ := cmd.Flags().GetString(name) // empty if the command has no such flag
+		return value
 	}
 	b, err := NewBroker(flag("amqp-url"), "", "--amqp-url")
 	if err != nil {

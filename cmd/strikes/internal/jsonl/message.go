@@ -63,7 +63,7 @@ func ParseMessage(line []byte) (msg amqp.Publishing, key string, err error) {
 		Message
 		Dead jsontext.Value `json:"dead"` // facts about a dead letter, not of the message
 	}
-	if err := json.Unmarshal(line, &e, json.RejectUnknownMembers(true), exactNumbers); err != nil {
+	if err := json.Unmarshal(line, &e, json.RejectUnknownMembers(true), headerValues); err != nil {
 		return amqp.Publishing{}, "", jsonError(err)
 	}
 	body, err := e.body()
@@ -109,9 +109,13 @@ func (e *Message) body() ([]byte, error) {
 	return nil, errors.New(`neither "body" (text) nor "body_base64" is given`)
 }
 
-// exactNumbers keeps the numbers of headers as they are written: a float64 holds no large integer.
-var exactNumbers = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
-	if d.PeekKind() != '0' {
+// headerValues refuses headers that are too deep, and keeps their numbers as they are written: a float64 holds no large
+// integer.
+var headerValues = json.WithUnmarshalers(json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *any) error {
+	switch {
+	case d.StackDepth() > deepest:
+		return errDeep
+	case d.PeekKind() != '0':
 		return errors.ErrUnsupported
 	}
 	number, err := d.ReadValue()
@@ -124,6 +128,8 @@ func jsonError(err error) error {
 	var syntax *jsontext.SyntacticError
 	var semantic *json.SemanticError
 	switch {
+	case errors.Is(err, errDeep):
+		return errDeep
 	case errors.As(err, &semantic) && errors.Is(err, json.ErrUnknownName):
 		return fmt.Errorf("unknown field %q; strikes publish --help lists the fields", field(semantic.JSONPointer))
 	case errors.As(err, &semantic) && semantic.JSONPointer == "":

@@ -75,6 +75,8 @@ func TestValueOfRefuses(t *testing.T) {
 		`{"a":18446744073709551615}`:                          "the whole number 18446744073709551615 does not fit a header",
 		`{}, "id":"x", "base64":{"id":"eA=="}`:                `"base64" has "id"`,
 		`{}, "base64":{"body":"eA=="}`:                        `"base64" has "body"`,
+
+		strings.Repeat(`{"a":`, deepest) + "1" + strings.Repeat("}", deepest): "deeper than the 32 levels",
 	} {
 		if _, _, err := ParseMessage([]byte(`{"body":"x","headers":` + headers + `}`)); err == nil ||
 			!strings.Contains(err.Error(), want) {
