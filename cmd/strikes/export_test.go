@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,25 +13,25 @@ import (
 	"github.com/strikesmq/strikes/internal/proctest"
 )
 
-// exported runs strikes export, and returns a function that scrapes it.
-func exported(t *testing.T, args ...string) func() string {
+// exported runs strikes export, and returns its stderr and a function that scrapes it.
+func exported(t *testing.T, args ...string) (scrape func() string, stderr *output) {
 	t.Helper()
-	var stderr output
+	stderr = new(output)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan int, 1)
 	go func() {
-		ended <- run(ctx, cli.Streams{Out: io.Discard, Err: &stderr}, append([]string{"strikes", "export", "--listen",
+		ended <- run(ctx, cli.Streams{Out: io.Discard, Err: stderr}, append([]string{"strikes", "export", "--listen",
 			"127.0.0.1:0"}, args...))
 	}()
 	t.Cleanup(func() {
 		stop()
 		if code := <-ended; code != cli.ExitOK {
-			t.Errorf("exit code %d\n%s", code, &stderr)
+			t.Errorf("exit code %d\n%s", code, stderr)
 		}
 	})
 	address := regexp.MustCompile(`http://\S+`)
 	proctest.Eventually(t, time.Minute, "the address", func() bool { return address.MatchString(stderr.String()) })
-	return func() string { return scraped(t, address.FindString(stderr.String())) }
+	return func() string { return scraped(t, address.FindString(stderr.String())) }, stderr
 }
 
 // scraped returns the metrics at an address.
@@ -54,7 +53,7 @@ func TestExport(t *testing.T) {
 	t.Parallel()
 	queue := declaredQueue(t)
 	buryFew(t, queue)
-	scrape := exported(t, append(serverFlags(t, queue), "--queue", queue)...)
+	scrape, _ := exported(t, append(serverFlags(t, queue), "--queue", queue)...)
 	proctest.Eventually(t, time.Minute, "the metrics", func() bool {
 		page := scrape()
 		for _, want := range []string{
@@ -76,29 +75,19 @@ func TestExport(t *testing.T) {
 func TestExportOfAMisspeltQueue(t *testing.T) {
 	t.Parallel()
 	queue := newQueue(t)
-	var stderr output
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan int, 1)
-	go func() {
-		ended <- run(ctx, cli.Streams{Out: io.Discard, Err: &stderr}, slices.Concat([]string{"strikes", "export", "--listen",
-			"127.0.0.1:0", "--queue", queue}, serverFlags(t, queue)))
-	}()
-	proctest.Eventually(t, time.Minute, "a warning, and the address", func() bool {
-		return strings.Contains(stderr.String(), `warning: there is no queue "`+queue) &&
-			strings.Contains(stderr.String(), "serving http://")
+	scrape, stderr := exported(t, append(serverFlags(t, queue), "--queue", queue)...)
+	proctest.Eventually(t, time.Minute, "a warning", func() bool {
+		return strings.Contains(stderr.String(), `warning: there is no queue "`+queue)
 	})
-	address := regexp.MustCompile(`http://\S+`).FindString(stderr.String())
-	if page := scraped(t, address); !strings.Contains(page, "strikes_broker_up 1") || strings.Contains(page, queue) {
+	if page := scrape(); !strings.Contains(page, "strikes_broker_up 1") || strings.Contains(page, queue) {
 		t.Error(page)
 	}
-	stop()
-	<-ended
 }
 
 // TestExportOutlivesOutages: without broker and store, export serves that they are down.
 func TestExportOutlivesOutages(t *testing.T) {
 	t.Parallel()
-	scrape := exported(t, "--amqp-url", "amqp://127.0.0.1:1", "--store-url", "redis://127.0.0.1:1")
+	scrape, _ := exported(t, "--amqp-url", "amqp://127.0.0.1:1", "--store-url", "redis://127.0.0.1:1")
 	if page := scrape(); !strings.Contains(page, "strikes_broker_up 0") || !strings.Contains(page, "strikes_store_up 0") {
 		t.Error(page)
 	}

@@ -79,7 +79,6 @@ body                  29 bytes
 	}
 }
 
-// TestDeadLetterIsSafeToShow: whatever a message holds, a terminal gets no control character of it.
 // TestForeignHeadersAreNamed: an operator sees why a dead letter that carries the headers of a replay has no replays.
 func TestForeignHeadersAreNamed(t *testing.T) {
 	for _, foreign := range []bool{true, false} {
@@ -92,6 +91,7 @@ func TestForeignHeadersAreNamed(t *testing.T) {
 	}
 }
 
+// TestDeadLetterIsSafeToShow: whatever a message holds, a terminal gets no control character of it.
 func TestDeadLetterIsSafeToShow(t *testing.T) {
 	const hostile = "\x1b]0;owned\x07\x1b[2J\r\n\u202e\u009b\x00\xff"
 	m := deadLetterExample()

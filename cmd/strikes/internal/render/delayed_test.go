@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/ops"
@@ -43,13 +42,5 @@ func TestDelay(t *testing.T) {
 		if !strings.HasSuffix(out.String(), end) {
 			t.Errorf("all queues: %q does not end with %q", out.String(), end)
 		}
-	}
-}
-
-// TestMoved: a message that waits says that it was moved.
-func TestMoved(t *testing.T) {
-	m := ops.Message{State: ops.Waiting, Next: noon.Add(2 * time.Hour), Moved: true}
-	if got, want := m.Doing(noon), "next attempt in 2h, moved to a delay queue"; got != want {
-		t.Errorf("%q, want %q", got, want)
 	}
 }
