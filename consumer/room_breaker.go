@@ -152,9 +152,9 @@ func (r *breakerRoom) beside(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-r.gate.Fetch():
+		case calm := <-r.gate.Fetch():
 			// A consumer that is accepted too late gets messages that nothing takes. They return with the channel.
-			err := r.fresh(ctx)
+			err := r.fresh(ctx, calm)
 			if says := (*amqp.Error)(nil); errors.As(err, &says) && says.Code == amqp.NotAllowed {
 				r.gate.FetchNone()
 				r.s.Logger.Warn("the broker allows one consumer on a channel (consumer_max_per_channel): no messages beyond the "+
@@ -167,11 +167,11 @@ func (r *breakerRoom) beside(ctx context.Context) {
 	}
 }
 
-// fresh takes messages beyond the prefetch until the gate opens. If all messages in the prefetch always fail, no probe
+// fresh takes messages beyond the prefetch until calm closes. If all messages in the prefetch always fail, no probe
 // could succeed without them. They come with a second consumer on the channel, which has a prefetch of its own. That
 // works with classic and quorum queues of 3.10.8, 4.0.5 and 4.3.6. A classic queue may deliver one more message after
 // the cancel. amqp091-go drops it, and the gap in the tags of those that follow shows it.
-func (r *breakerRoom) fresh(ctx context.Context) error {
+func (r *breakerRoom) fresh(ctx context.Context, calm <-chan struct{}) error {
 	if r.s.arrived.careful { // an undecodable message returns all others, so such a session prefetches one
 		return nil
 	}
@@ -199,7 +199,7 @@ func (r *breakerRoom) fresh(ctx context.Context) error {
 	}
 	var ending sync.WaitGroup
 	defer func() { _ = bound.Within(closeTimeout, ending.Wait) }()
-	for calm := r.gate.Calm(); ; {
+	for {
 		select {
 		case <-ctx.Done():
 			if calm != nil {

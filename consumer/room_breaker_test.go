@@ -219,7 +219,7 @@ func TestCarefulSessionFetchesNothing(t *testing.T) {
 	b := newBench()
 	s := b.session(Consumer{Breaker: 8, Handler: ok})
 	s.beCareful()
-	need(t, find[*breakerRoom](s.rooms).fresh(t.Context())) // else it waits for serve to take them
+	need(t, find[*breakerRoom](s.rooms).fresh(t.Context(), nil)) // else it waits for serve to take them
 }
 
 // lateWire replies to basic.consume later than a session waits.

@@ -22,7 +22,7 @@ const (
 	idle    = 5 * time.Second        // without a success of others, after which a process is not alone in failing
 	settle  = 300 * time.Millisecond // a failed message waits so long for a fresh one to take its probe
 	arrive  = time.Second            // the same, if the fresh ones are only fetched now
-	turn    = 20 * time.Millisecond  // see lag
+	turn    = 20 * time.Millisecond  // see due
 	turns   = 10                     // for so many permits after its own a process asks later
 )
 
@@ -61,64 +61,45 @@ type Waiting struct {
 	passes chan Pass
 }
 
-func (w *Waiting) fresh() bool { return w.Probes+w.Failures == 0 }
-
 // Gate is the breaker in a process. It is shut while the breaker of the queue is open, and while Breaker messages have
 // failed in this process and other processes succeed.
 type Gate struct {
 	Options
-	origin       time.Time // earlier than all successes here
-	shut         atomic.Bool
-	began, ended atomic.Int64 // the latest begin and end of successes to report, as since returns them; 0: reported
-	again        chan struct{}
-	fetches      chan struct{}
-	running      chan struct{} // taken while Run reads the breaker
+	shut    atomic.Bool
+	again   chan struct{}
+	fetches chan (<-chan struct{})
+	running chan struct{} // taken while Run reads the breaker
 
-	mu      sync.Mutex
-	state   counter.BreakerState
-	heard   time.Time     // when the store replied last
-	blind   bool          // the store has not replied for long
-	missed  bool          // the store did not reply to the last read
-	calm    chan struct{} // closed unless messages are fetched or may be
-	isCalm  bool
-	waiting []*Waiting
+	mu           sync.Mutex
+	began, ended time.Time // the latest begin and end of successes to report; zero: reported
+	state        counter.BreakerState
+	heard        time.Time     // when the store replied last
+	missed       bool          // the store did not reply to the last read
+	calm         chan struct{} // closed to end the fetch of fresh messages; nil: none are fetched
+	waiting      []*Waiting
 
-	failed   int       // messages that failed here since the last success here
-	alone    time.Time // since when failed is at least Breaker; zero: it is less
-	permits  int       // the permits that are left
-	until    time.Time // when the permits expire
-	others   time.Time // when another process was known to have succeeded meanwhile
-	won      int       // the last permit that the store gave this process since the opening, by number; 0: none
-	stopped  time.Time // since when the process has stopped alone; zero: it has not
-	next     time.Time // its next permit
-	fetching bool
+	failed  int       // messages that failed here since the last success here
+	alone   time.Time // since when failed is at least Breaker; zero: it is less
+	permits int       // the permits that are left
+	until   time.Time // when the permits expire
+	others  time.Time // when another process was known to have succeeded meanwhile
+	won     int       // the last permit that the store gave this process since the opening, by number; 0: none
+	stopped time.Time // since when the process has stopped alone; zero: it has not
+	next    time.Time // its next permit
 }
 
 // New returns a Gate that is open.
 func New(o Options) *Gate {
-	g := &Gate{Options: o, again: make(chan struct{}, 1), fetches: make(chan struct{}, 1), running: make(chan struct{}, 1),
-		calm: make(chan struct{}), isCalm: true, heard: time.Now(), origin: time.Now()}
-	close(g.calm)
-	return g
-}
-
-// since is the time from the origin, in ns and plus 1, so that 0 means no time.
-func (g *Gate) since(at time.Time) int64 { return int64(at.Sub(g.origin)) + 1 }
-
-// atOf is the inverse of since; zero for 0.
-func (g *Gate) atOf(n int64) time.Time {
-	if n == 0 {
-		return time.Time{}
-	}
-	return g.origin.Add(time.Duration(n - 1))
+	return &Gate{Options: o, again: make(chan struct{}, 1), fetches: make(chan (<-chan struct{}), 1),
+		running: make(chan struct{}, 1), heard: time.Now()}
 }
 
 // Shut reports whether attempts must wait.
 func (g *Gate) Shut() bool { return g.shut.Load() }
 
-// Fetch returns a channel that asks for fresh messages. It does so once, until Calm, when a permit is left and all
-// messages here have failed.
-func (g *Gate) Fetch() <-chan struct{} { return g.fetches }
+// Fetch returns a channel that asks for fresh messages when a permit is left and all messages here have failed. It
+// brings another channel, which closes once no more are needed.
+func (g *Gate) Fetch() <-chan (<-chan struct{}) { return g.fetches }
 
 // FetchNone keeps the gate from asking for fresh messages, because the broker refuses to deliver them.
 func (g *Gate) FetchNone() {
@@ -127,48 +108,42 @@ func (g *Gate) FetchNone() {
 	g.Fresh = false
 }
 
-// Calm returns a channel that is closed once no fresh messages are needed.
-func (g *Gate) Calm() <-chan struct{} {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.calm
-}
-
 // Progress returns the progress that a step reports to the store. attempt is when the attempt began; zero: it has not.
 func (g *Gate) Progress(attempt time.Time) counter.Progress {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.progress(attempt)
-}
-
-func (g *Gate) progress(attempt time.Time) counter.Progress {
-	return counter.Progress{Breaker: g.Breaker, Patience: g.Patience, Began: g.atOf(g.began.Load()),
-		Ended: g.atOf(g.ended.Load()), Attempt: attempt, Failing: !g.alone.IsZero()}
+	return counter.Progress{Breaker: g.Breaker, Patience: g.Patience, Began: g.began, Ended: g.ended, Attempt: attempt,
+		Failing: !g.alone.IsZero()}
 }
 
 // Reported is called after the store has replied to a step with this progress. Each success is reported once: a report
 // that the store takes late seems to be of a later success.
 func (g *Gate) Reported(p counter.Progress) {
-	g.began.CompareAndSwap(g.since(p.Began), 0)
-	g.ended.CompareAndSwap(g.since(p.Ended), 0)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.began.Equal(p.Began) {
+		g.began = time.Time{}
+	}
+	if g.ended.Equal(p.Ended) {
+		g.ended = time.Time{}
+	}
 }
 
 // Succeeded is called after each attempt that succeeded.
 func (g *Gate) Succeeded(began, ended time.Time) {
-	later(&g.began, g.since(began))
-	later(&g.ended, g.since(ended))
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if began.After(g.began) {
+		g.began = began
+	}
+	if ended.After(g.ended) {
+		g.ended = ended
+	}
 	if g.failed = 0; !g.alone.IsZero() {
 		g.goOn("a message succeeded in this process: it goes on")
 	}
 	if !g.state.Doubt.IsZero() {
 		g.wake()
-	}
-}
-
-func later(at *atomic.Int64, n int64) {
-	for is := at.Load(); is < n && !at.CompareAndSwap(is, n); is = at.Load() {
 	}
 }
 
@@ -213,13 +188,10 @@ func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) Pass {
 	g.waiting = slices.DeleteFunc(g.waiting, func(x *Waiting) bool { return x == w })
 	select {
 	case p := <-w.passes: // meanwhile
-		if p == Permit {
-			g.permits++
-			g.spend(true)
-		}
+		return p
 	default:
+		return TooLong
 	}
-	return TooLong
 }
 
 // Run reads the breaker once a second, and when a permit may be due, until ctx is done. Then it reports the last
@@ -232,11 +204,7 @@ func (g *Gate) Run(ctx context.Context) {
 	}
 	defer func() { <-g.running }()
 	g.mu.Lock()
-	g.fetching = false // those of the session before have returned to the queue
-	select {
-	case <-g.fetches: // asked for by a permit that came after that session
-	default:
-	}
+	g.fetchEnds() // those of the session before have returned to the queue
 	g.mu.Unlock()
 	for {
 		g.ask(ctx)
@@ -251,7 +219,8 @@ func (g *Gate) Run(ctx context.Context) {
 			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
-			if !missed && g.began.Load()+g.ended.Load() > 0 { // perhaps no other read reports this success
+			p := g.Progress(time.Time{})
+			if success := !p.Began.IsZero() || !p.Ended.IsZero(); success && !missed { // perhaps no other read reports it
 				g.ask(ctx)
 			}
 			return
@@ -261,27 +230,24 @@ func (g *Gate) Run(ctx context.Context) {
 
 // pause is how long until the next read. The caller has locked g.mu.
 func (g *Gate) pause() time.Duration {
-	due := every
-	if len(g.state.Streak) > 0 && g.state.Open.IsZero() && !g.missed {
-		due = soon
+	switch {
+	case g.missed:
+	case !g.state.Open.IsZero() && len(g.waiting) > 0:
+		return min(max(time.Until(g.due()), time.Millisecond), every)
+	case g.state.Open.IsZero() && len(g.state.Streak) > 0:
+		return soon
 	}
-	if len(g.waiting) > 0 && !g.state.Open.IsZero() && !g.missed {
-		due = time.Until(g.due())
-	}
-	return min(max(due, time.Millisecond), every)
+	return every
 }
 
-// due is when this process asks for the next permit.
-func (g *Gate) due() time.Time { return g.heard.Add(g.state.Next.Sub(g.state.Now) + g.lag()) }
-
-// lag is how much later this process asks for the next permit: 200 ms if it had the last one, 20 ms less for each
-// permit since. Without it the process nearest to the store would get all permits.
-func (g *Gate) lag() time.Duration {
-	since := g.state.Permits - g.won
-	if g.won == 0 || since < 0 || since > turns { // no permit since this opening, or long ago
-		return 0
+// due is when this process asks for the next permit: 200 ms late if it had the last one, 20 ms less for each permit
+// since. Otherwise the process nearest to the store would get all permits.
+func (g *Gate) due() time.Time {
+	due := g.heard.Add(g.state.Next.Sub(g.state.Now))
+	if since := g.state.Permits - g.won; g.won > 0 && since >= 0 && since < turns {
+		due = due.Add(time.Duration(turns-since) * turn)
 	}
-	return time.Duration(turns-since) * turn
+	return due
 }
 
 // wake makes Run read the breaker now.
@@ -293,9 +259,9 @@ func (g *Gate) wake() {
 }
 
 func (g *Gate) ask(ctx context.Context) {
+	a := counter.Ask{Progress: g.Progress(time.Time{})}
 	g.mu.Lock()
-	wants := len(g.waiting) > 0 && !time.Now().Before(g.due())
-	a := counter.Ask{Progress: g.progress(time.Time{}), Wants: wants, Seen: g.state.Breaker}
+	a.Wants, a.Seen = len(g.waiting) > 0 && !time.Now().Before(g.due()), g.state.Breaker
 	g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
@@ -305,8 +271,7 @@ func (g *Gate) ask(ctx context.Context) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if err != nil {
-		g.missed, g.blind = true, time.Since(g.heard) >= blindly
+	if g.missed = err != nil; g.missed {
 		g.update()
 		return
 	}
@@ -314,7 +279,7 @@ func (g *Gate) ask(ctx context.Context) {
 	if !state.Open.Equal(before.Open) {
 		g.won = 0
 	}
-	g.state, g.heard, g.missed, g.blind = state, time.Now(), false, false
+	g.state, g.heard = state, time.Now()
 	switch {
 	case before.Open.IsZero() && !state.Open.IsZero():
 		g.Logger.Warn("no message succeeds: only probes begin, and no failure is counted", "queue", g.Queue,
@@ -368,27 +333,34 @@ func (g *Gate) update() {
 		g.shut.Store(shut)
 		g.permits = 0
 	}
-	switch trouble := shut || !g.alone.IsZero(); {
-	case trouble && g.isCalm:
-		g.calm, g.isCalm = make(chan struct{}), false
-	case !trouble && !g.isCalm:
-		g.isCalm, g.fetching = true, false
-		close(g.calm)
+	if !shut && g.alone.IsZero() {
+		g.fetchEnds()
 	}
 	g.spend(false)
 }
 
-// fetch asks for fresh messages once, until all is calm. It reports whether it did. The caller has locked g.mu.
+// fetch asks for fresh messages, unless they are fetched already. It reports whether it did. The caller has locked
+// g.mu.
 func (g *Gate) fetch() bool {
-	if !g.Fresh || g.fetching {
+	if !g.Fresh || g.calm != nil {
 		return false
 	}
-	g.fetching = true
+	g.calm = make(chan struct{})
+	g.fetches <- g.calm // has room: fetchEnds takes back a request that no session took
+	return true
+}
+
+// fetchEnds ends the fetch of fresh messages, if there is one. The caller has locked g.mu.
+func (g *Gate) fetchEnds() {
+	if g.calm == nil {
+		return
+	}
+	close(g.calm)
+	g.calm = nil
 	select {
-	case g.fetches <- struct{}{}:
+	case <-g.fetches:
 	default:
 	}
-	return true
 }
 
 // permit takes a permit. The caller has locked g.mu.
@@ -422,11 +394,12 @@ func (g *Gate) spend(all bool) {
 	if time.Now().After(g.until) {
 		g.permits = 0
 	}
+	blind := g.missed && time.Since(g.heard) >= blindly
 	g.waiting = slices.DeleteFunc(g.waiting, func(w *Waiting) bool {
 		switch {
-		case g.blind && w.First:
+		case blind && w.First:
 			w.passes <- Open
-		case g.permits > 0 && (all || w.fresh() || !g.Fresh):
+		case g.permits > 0 && (all || !g.Fresh || w.Probes+w.Failures == 0):
 			g.permits--
 			w.passes <- Permit
 		default:
@@ -439,12 +412,12 @@ func (g *Gate) spend(all bool) {
 // open lets all go, those that have failed often between those that have not. Many failures in a row would look like
 // the outage that has just ended.
 func (g *Gate) open() {
-	for left := g.waiting; len(left) > 0; {
-		left[0].passes <- Open
-		if left = left[1:]; len(left) > 0 {
-			left[len(left)-1].passes <- Open
-			left = left[:len(left)-1]
+	for i := range g.waiting {
+		at := i / 2
+		if i%2 == 1 {
+			at = len(g.waiting) - 1 - at
 		}
+		g.waiting[at].passes <- Open
 	}
 	g.waiting = nil
 }
