@@ -9,63 +9,46 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// TestABackoffThatEndsItsGoroutine has the default backoff, and gives back the isolation lock.
-func TestABackoffThatEndsItsGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		b.isolation = newIsolation()
-		b.store.suspect(t, "m1")
-		b.Backoff = func(int) time.Duration { exitGoroutine(); return 0 }
-		if outcome, err := b.Handle(t.Context(), b.delivery(true), boom); outcome != OutcomeRequeue || err != nil {
-			t.Errorf("%v, %v", outcome, err)
-		}
-		if !b.isolation.lock.TryAcquire(everything) {
-			t.Error("the isolation lock is still held")
-		}
-	})
+// harmfulTracer calls functions at the start and the end of an attempt, and returns no context.
+type harmfulTracer struct{ start, end func() }
+
+func (h harmfulTracer) AttemptStart(context.Context, amqp.Delivery) context.Context {
+	h.start()
+	return nil
 }
+func (h harmfulTracer) AttemptEnd(context.Context, Event) { h.end() }
 
-// TestAnObserverThatEndsItsGoroutine ends that of a function that settles, in which it is called.
-func TestAnObserverThatEndsItsGoroutine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		b.Observer = observe(func(Event) { exitGoroutine() })
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != OutcomeAck || err != nil {
-			t.Errorf("%v, %v", outcome, err)
+// TestHarmfulUserFunctions: a function of the user that panics, or ends its goroutine, changes no attempt. The message
+// kills no process by that, and the isolation lock is given back.
+func TestHarmfulUserFunctions(t *testing.T) {
+	none := func() {}
+	fails := func(ctx context.Context, _ amqp.Delivery) error {
+		if ctx == nil {
+			t.Error("the handler has no context")
 		}
-	})
-}
-
-// exitingTracer ends the goroutine in which it is called, at the start or the end of an attempt.
-type exitingTracer struct{ atStart bool }
-
-func (e exitingTracer) AttemptStart(ctx context.Context, _ amqp.Delivery) context.Context {
-	if e.atStart {
-		exitGoroutine()
+		return errBoom
 	}
-	return ctx
-}
-
-func (e exitingTracer) AttemptEnd(context.Context, Event) {
-	if !e.atStart {
-		exitGoroutine()
-	}
-}
-
-// TestATracerThatEndsItsGoroutine changes no attempt, and gives back the isolation lock.
-func TestATracerThatEndsItsGoroutine(t *testing.T) {
-	for _, atStart := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			b := newBench()
-			b.isolation = newIsolation()
-			b.store.suspect(t, "m1")
-			b.Tracer = exitingTracer{atStart}
-			if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != OutcomeAck || err != nil {
-				t.Errorf("at the start %v: %v, %v", atStart, outcome, err)
-			}
-			if !b.isolation.lock.TryAcquire(everything) {
-				t.Errorf("at the start %v: the isolation lock is still held", atStart)
-			}
-		})
+	for how, harm := range map[string]func(){"panics": func() { panic("harm") }, "ends its goroutine": exitGoroutine} {
+		for name, set := range map[string]func(*Consumer){
+			"Backoff":                  func(c *Consumer) { c.Backoff = func(int) time.Duration { harm(); return 0 } },
+			"Observer":                 func(c *Consumer) { c.Observer = observe(func(Event) { harm() }) },
+			"Tracer, at the start":     func(c *Consumer) { c.Tracer = harmfulTracer{harm, none} },
+			"Tracer, at the end":       func(c *Consumer) { c.Tracer = harmfulTracer{none, harm} },
+			"Tracer, with no contexts": func(c *Consumer) { c.Tracer = harmfulTracer{none, none} },
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench()
+				b.isolation = newIsolation()
+				b.store.suspect(t, "m1")
+				set(b.Consumer)
+				if outcome, err := b.Handle(t.Context(), b.delivery(true), fails); outcome != OutcomeRequeue || err != nil {
+					t.Errorf("%s %s: %v, %v", name, how, outcome, err)
+				}
+				b.expect(t, "nack requeue=true", `"" 1+0 marked false`)
+				if !b.isolation.lock.TryAcquire(everything) {
+					t.Errorf("%s %s: the isolation lock is still held", name, how)
+				}
+			})
+		}
 	}
 }

@@ -177,6 +177,17 @@ func (b bench) delivery(redelivered bool) amqp.Delivery {
 	return amqp.Delivery{Acknowledger: b.acks, DeliveryTag: 1, MessageId: "m1", Redelivered: redelivered}
 }
 
+// queued returns the first deliveries of messages with these ids.
+func (b bench) queued(ids ...string) chan amqp.Delivery {
+	deliveries := make(chan amqp.Delivery, len(ids))
+	for i, id := range ids {
+		d := b.delivery(false)
+		d.MessageId, d.DeliveryTag = id, uint64(i+1)
+		deliveries <- d
+	}
+	return deliveries
+}
+
 func (b bench) expect(t *testing.T, settlements, record string) {
 	t.Helper()
 	if got := b.acks.String(); got != settlements {

@@ -13,12 +13,7 @@ import (
 // TestNothingIsSettledWhileTheUserIsTold: the callback Consuming may take long, and the session is given up by then.
 func TestNothingIsSettledWhileTheUserIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b, cancelled, deliveries := unobserved(), make(chan string, 1), make(chan amqp.Delivery, 2)
-		for _, id := range []string{"m1", "m2"} {
-			d := b.delivery(false)
-			d.MessageId = id
-			deliveries <- d
-		}
+		b, cancelled := unobserved(), make(chan string, 1)
 		c := Consumer{Concurrency: 1, AckEach: true, Handler: func(_ context.Context, d amqp.Delivery) error {
 			if d.MessageId == "m2" {
 				t.Error("an attempt began after the broker's cancel")
@@ -32,7 +27,7 @@ func TestNothingIsSettledWhileTheUserIsTold(t *testing.T) {
 		}}
 		time.AfterFunc(500*time.Millisecond, func() { cancelled <- "tag" })
 		err := b.session(c).serve(t.Context(), &link{channel: closingWire{quietWire{new([]string)}, b.acks},
-			deliveries: deliveries, cancelled: cancelled})
+			deliveries: b.queued("m1", "m2"), cancelled: cancelled})
 		if got := b.acks.String(); !errors.Is(err, errCancelled) || got != "" {
 			t.Errorf("settled %q, the session ended with %v", got, err)
 		}

@@ -37,6 +37,10 @@ func TestDeadLettersAndRetriesAreLogged(t *testing.T) {
 	}{
 		"fails twice": {slog.LevelDebug, boom, []string{retried + "error=boom", died +
 			"attempt=2 limit=2 cause=failed error=boom"}},
+		"fails with an error that panics when it is read again": {slog.LevelDebug, func(context.Context, amqp.Delivery) error {
+			return trapError{new(int)}
+		},
+			[]string{retried + "error=boom", died + "attempt=2 limit=2 cause=failed error=boom"}},
 		"without DEBUG": {slog.LevelInfo, boom, []string{died + "attempt=2 limit=2 cause=failed error=boom"}},
 		"rejected": {slog.LevelInfo, func(context.Context, amqp.Delivery) error { return Reject(errBoom) },
 			[]string{died + "attempt=1 cause=rejected error=boom"}},
@@ -64,28 +68,6 @@ func TestDeadLettersAndRetriesAreLogged(t *testing.T) {
 				t.Errorf("%s, observed: %v (-want +got):\n%s", name, observed, diff)
 			}
 		}
-	}
-}
-
-// TestAHandlersErrorIsReadOnce: the line of a retry and that of a dead letter are whole, though the error panics when
-// it is read again.
-func TestAHandlersErrorIsReadOnce(t *testing.T) {
-	var log bytes.Buffer
-	b := newBench()
-	b.MaxRetries, b.Backoff = 1, func(int) time.Duration { return 0 }
-	b.Logger, b.Observer = withoutTime(&log, slog.LevelDebug), nil
-	handler := func(context.Context, amqp.Delivery) error { return trapError{new(int)} }
-	for i, want := range []Outcome{OutcomeRequeue, OutcomeDeadLetter} {
-		if outcome, err := b.Handle(t.Context(), b.delivery(i > 0), handler); outcome != want || err != nil {
-			t.Errorf("%v, %v, want %v", outcome, err, want)
-		}
-	}
-	const want = `level=DEBUG msg="an attempt failed; the message is retried" outcome=retry queue=orders id=m1 ` +
-		"attempt=1 limit=2 cause=failed error=boom\n" +
-		`level=WARN msg="dead-lettered a message" outcome=dead-letter queue=orders id=m1 ` +
-		"attempt=2 limit=2 cause=failed error=boom\n"
-	if diff := cmp.Diff(want, log.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -29,14 +29,11 @@ func (w quietWire) Close() error { *w.calls = append(*w.calls, "close"); return 
 // served runs a session on deliveries of n messages, until ctx is done or it ends.
 func served(ctx context.Context, b bench, c Consumer, n int) (calls []string, err error) {
 	b.Observer = nil
-	deliveries := make(chan amqp.Delivery, n)
+	var ids []string
 	for i := range n {
-		d := b.delivery(false)
-		d.MessageId, d.DeliveryTag = fmt.Sprint("m", i), uint64(i+1)
-		deliveries <- d
+		ids = append(ids, fmt.Sprint("m", i))
 	}
-	s := b.session(c)
-	err = s.serve(ctx, &link{channel: quietWire{&calls}, deliveries: deliveries})
+	err = b.session(c).serve(ctx, &link{channel: quietWire{&calls}, deliveries: b.queued(ids...)})
 	return calls, err
 }
 
@@ -118,12 +115,6 @@ func TestDeadLettersWaitForALeader(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b, from := unobserved(), time.Now().Add(electing)
-				deliveries := make(chan amqp.Delivery, 2)
-				for _, id := range []string{"m1", "m2"} {
-					d := b.delivery(false)
-					d.MessageId = id
-					deliveries <- d
-				}
 				c := Consumer{Queue: "orders", Handler: func(_ context.Context, d amqp.Delivery) error {
 					if d.MessageId == "m1" {
 						return Reject(errBoom)
@@ -140,7 +131,8 @@ func TestDeadLettersWaitForALeader(t *testing.T) {
 				}()
 				s := b.session(c)
 				s.deadLettersFrom = from
-				if err := s.serve(ctx, &link{channel: quietWire{new([]string)}, deliveries: deliveries}); err != nil {
+				wire := quietWire{new([]string)}
+				if err := s.serve(ctx, &link{channel: wire, deliveries: b.queued("m1", "m2")}); err != nil {
 					t.Errorf("the session ended with %v", err)
 				}
 				time.Sleep(electing)
@@ -172,11 +164,10 @@ func TestTheBrokersCancelComesBeforeWhatWaits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := unobserved()
-				deliveries, cancelled := make(chan amqp.Delivery, 1), make(chan string, 1)
-				deliveries <- b.delivery(false)
+				cancelled := make(chan string, 1)
 				time.AfterFunc(acks.Tick/2, func() { cancelled <- "tag" })
 				s := b.session(Consumer{Prefetch: 100, Handler: h})
-				err := s.serve(t.Context(), &link{channel: closingWire{quietWire{new([]string)}, b.acks}, deliveries: deliveries,
+				err := s.serve(t.Context(), &link{channel: closingWire{quietWire{new([]string)}, b.acks}, deliveries: b.queued("m1"),
 					cancelled: cancelled})
 				if got := b.acks.String(); !errors.Is(err, errCancelled) || got != "" {
 					t.Errorf("settled %q, the session ended with %v", got, err)
@@ -191,8 +182,6 @@ func TestNothingIsSettledAfterTheBrokersCancel(t *testing.T) {
 		b := newBench()
 		cancelled := make(chan string, 1)
 		var calls []string
-		deliveries := make(chan amqp.Delivery, 1)
-		deliveries <- b.delivery(false)
 		c := Consumer{Queue: "orders", Handler: func(ctx context.Context, _ amqp.Delivery) error {
 			cancelled <- "tag"
 			<-ctx.Done()
@@ -202,7 +191,7 @@ func TestNothingIsSettledAfterTheBrokersCancel(t *testing.T) {
 			return nil
 		}}
 		s := b.session(c)
-		if err := s.serve(t.Context(), &link{channel: quietWire{&calls}, deliveries: deliveries,
+		if err := s.serve(t.Context(), &link{channel: quietWire{&calls}, deliveries: b.queued("m1"),
 			cancelled: cancelled}); !errors.Is(err, errCancelled) {
 			t.Errorf("the session ended with %v", err)
 		}

@@ -100,28 +100,6 @@ type touchyError struct{ text string }
 
 func (e *touchyError) Error() string { return e.text }
 
-// TestUserFunctionsThatPanic has everything panic that a user hands over: no message may kill its process by that.
-func TestUserFunctionsThatPanic(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		b.Backoff = func(int) time.Duration { panic("backoff") }
-		b.Observer = observe(func(Event) { panic("observer") })
-		typedNil := func(context.Context, amqp.Delivery) error {
-			var e *touchyError
-			return e
-		}
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), typedNil); outcome != OutcomeRequeue || err != nil {
-			t.Errorf("%v, %v", outcome, err)
-		}
-		b.expect(t, "nack requeue=true", `"" 1+0 marked false`)
-
-		b.Key = func(d amqp.Delivery) string { return d.Headers["id"].(string) }
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != OutcomeDeadLetter || err != nil {
-			t.Errorf("without an id: %v, %v", outcome, err)
-		}
-	})
-}
-
 func TestHandlerCannotSettle(t *testing.T) {
 	b := newBench()
 	_, err := b.Handle(t.Context(), b.delivery(false), func(_ context.Context, d amqp.Delivery) error {

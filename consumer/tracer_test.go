@@ -74,27 +74,6 @@ func TestTracerFollowsEachAttempt(t *testing.T) {
 	})
 }
 
-// brokenTracer panics, and returns no context.
-type brokenTracer struct{ panics bool }
-
-func (b brokenTracer) AttemptStart(context.Context, amqp.Delivery) context.Context {
-	if b.panics {
-		panic("tracer")
-	}
-	return nil
-}
-func (b brokenTracer) AttemptEnd(context.Context, Event) { panic("tracer") }
-
-func TestTracerThatIsBroken(t *testing.T) {
-	for _, panics := range []bool{false, true} {
-		b := newBench()
-		b.Tracer = brokenTracer{panics}
-		if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != OutcomeAck || err != nil {
-			t.Errorf("%v, %v", outcome, err)
-		}
-	}
-}
-
 // TestConsumingTellsAProbe: a session consumes until it takes no more messages.
 func TestConsumingTellsAProbe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,7 @@ func TestAStopThatLosesItsChannelIsUnclean(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := unobserved()
 				ctx, stop := context.WithCancel(t.Context())
-				deliveries, lost := make(chan amqp.Delivery, 1), make(chan *amqp.Error, 1)
-				deliveries <- b.delivery(false)
+				lost := make(chan *amqp.Error, 1)
 				c := Consumer{Queue: "orders", Handler: func(context.Context, amqp.Delivery) error {
 					stop()
 					synctest.Wait()
@@ -33,7 +32,7 @@ func TestAStopThatLosesItsChannelIsUnclean(t *testing.T) {
 					return nil
 				}}
 				wire := lostWire{quietWire{new([]string)}, lost}
-				if err := b.session(c).serve(ctx, &link{channel: wire, deliveries: deliveries, closed: lost}); !errors.Is(err,
+				if err := b.session(c).serve(ctx, &link{channel: wire, deliveries: b.queued("m1"), closed: lost}); !errors.Is(err,
 					ErrUncleanStop) {
 					t.Errorf("the session ended with %v", err)
 				}

@@ -111,43 +111,29 @@ func spell(waits []time.Duration) string {
 	return strings.Join(out, " ")
 }
 
-// TestCrashed: a first delivery makes a suspect, whose isolated attempts are counted as crashes.
+// TestCrashed: a first delivery or a redelivery makes a suspect, whose isolated attempts are counted as crashes.
 func TestCrashed(t *testing.T) {
-	for _, tc := range []struct {
-		name      string
-		isolation Isolation
-		redeliver bool
-		attempts  int
-		isolated  string // one letter an attempt
-	}{
-		{"a first delivery", IsolationSuspects, false, 5, "niiii"},
-		{"a redelivery", IsolationSuspects, true, 5, "niiii"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				b, o := newBench(), &outcomes{errs: slicesOf(Crashed(errBoom), 100)}
-				b.isolation, b.Isolation = newIsolation(), tc.isolation
-				outcome, err := b.Handle(t.Context(), b.delivery(tc.redeliver), o.handle)
-				if outcome != OutcomeDeadLetter || err != nil || len(o.attempts) != tc.attempts {
-					t.Errorf("%v, %v after %d attempts, want %d", outcome, err, len(o.attempts), tc.attempts)
-				}
-				got := ""
-				for _, a := range o.attempts {
-					got += map[bool]string{true: "i", false: "n"}[a.Isolated]
-				}
-				if got != tc.isolated {
-					t.Errorf("isolated: %s, want %s", got, tc.isolated)
-				}
-				b.expect(t, "nack requeue=false", `"exhausted" 0+4 marked false`)
-				records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
-				if records[0].Cause != counter.CauseCrashed || records[0].Reason != errBoom.Error() {
-					t.Errorf("the cause is %s: %s", records[0].Cause, records[0].Reason)
-				}
-				if b.isolation.gate.opened() != nil || !b.isolation.undecided.TryAcquire(1) ||
-					!b.isolation.lock.TryAcquire(everything) {
-					t.Error("the isolation lock or the gate is still held")
-				}
-			})
+	for _, redelivered := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			b, o := newBench(), &outcomes{errs: slicesOf(Crashed(errBoom), 100)}
+			b.isolation = newIsolation()
+			outcome, err := b.Handle(t.Context(), b.delivery(redelivered), o.handle)
+			got := ""
+			for _, a := range o.attempts {
+				got += map[bool]string{true: "i", false: "n"}[a.Isolated]
+			}
+			if outcome != OutcomeDeadLetter || err != nil || got != "niiii" {
+				t.Errorf("redelivered %v: %v, %v; attempts isolated: %s, want niiii", redelivered, outcome, err, got)
+			}
+			b.expect(t, "nack requeue=false", `"exhausted" 0+4 marked false`)
+			records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
+			if records[0].Cause != counter.CauseCrashed || records[0].Reason != errBoom.Error() {
+				t.Errorf("the cause is %s: %s", records[0].Cause, records[0].Reason)
+			}
+			if b.isolation.gate.opened() != nil || !b.isolation.undecided.TryAcquire(1) ||
+				!b.isolation.lock.TryAcquire(everything) {
+				t.Error("the isolation lock or the gate is still held")
+			}
 		})
 	}
 }

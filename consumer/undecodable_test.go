@@ -49,12 +49,7 @@ func TestSessionEndedByAFrame(t *testing.T) {
 func TestUndecodableIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
-		lost, deliveries := make(chan *amqp.Error, 1), make(chan amqp.Delivery, 2)
-		for _, id := range []string{"m1", "m2"} {
-			d := b.delivery(false)
-			d.MessageId = id
-			deliveries <- d
-		}
+		lost := make(chan *amqp.Error, 1)
 		var events []Event
 		b.Observer = observe(func(e Event) {
 			if e.Outcome == OutcomeUndecodable {
@@ -64,7 +59,7 @@ func TestUndecodableIsReported(t *testing.T) {
 		b.acks.fail = amqp.ErrClosed
 		s := b.session(Consumer{Handler: ok})
 		time.AfterFunc(100*time.Millisecond, func() { lost <- lostTo(amqp.ErrSyntax) })
-		err := s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: deliveries, closed: lost})
+		err := s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: b.queued("m1", "m2"), closed: lost})
 		if !errors.Is(err, ErrUndecodable) || !strings.Contains(err.Error(), `after message "m2"`) {
 			t.Errorf("the session ended with %v", err)
 		}
