@@ -145,7 +145,7 @@ func (n Need) judge(ctx context.Context, findings []inspect.Finding) error {
 	var refused []Finding
 	for _, f := range findings {
 		if f.Severity >= inspect.Error {
-			refused = append(refused, f)
+			refused = append(refused, Finding{Code: f.Code, Seen: f.Seen, Impact: f.Impact, Fix: f.Fix})
 		} else if n.Logger != nil {
 			n.Logger.LogAttrs(ctx, slog.LevelWarn, "topology: "+f.Seen, slog.String("queue", n.Queue),
 				slog.String("code", f.Code), slog.String("impact", f.Impact), slog.String("fix", f.Fix))
@@ -157,10 +157,18 @@ func (n Need) judge(ctx context.Context, findings []inspect.Finding) error {
 	return nil
 }
 
-// Finding is one reason why a queue must not be consumed from. Its Code is stable, such as "requeue-to-tail". Seen is
-// the fact, Impact the consequence, and Fix the change to make: Check.Management and AllowDrop in it are the Management
-// and AllowDrop of Need. String returns all four on one line.
-type Finding = inspect.Finding
+// Finding is one reason why a queue must not be consumed from.
+type Finding struct {
+	Code   string // stable, such as "requeue-to-tail"
+	Seen   string // the fact
+	Impact string // the consequence
+	Fix    string // the change to make; Check.Management and AllowDrop are the Management and AllowDrop of Need
+}
+
+// String returns the finding on one line.
+func (f Finding) String() string {
+	return fmt.Sprintf("%s: %s; %s. To fix: %s", f.Code, f.Seen, f.Impact, f.Fix)
+}
 
 // RefusedError is returned by [Check] for a queue that must not be consumed from. Do not retry it: nothing changes
 // until the queue, the broker or the Need does.

@@ -19,6 +19,7 @@ import (
 	"math"
 	"runtime"
 	"strconv"
+	"time"
 
 	driverOf "github.com/go-sql-driver/mysql"
 
@@ -26,10 +27,14 @@ import (
 	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
-// Options of a Store. A nil *Options and the zero value mean the defaults. Prefix, a string, separates the documents of
-// brokers that share a database; if empty, counter.DefaultPrefix. Timeout, a time.Duration, is how long one call may
-// take, beside its ctx; if zero, 2 seconds. The consumer repeats a call that failed.
-type Options = sqlstore.Options
+// Options of a Store. A nil *Options and the zero value mean the defaults.
+type Options struct {
+	// Prefix separates the documents of brokers that share a database; if empty, counter.DefaultPrefix.
+	Prefix string
+
+	// Timeout is how long one call may take, beside its ctx; if zero, 2 seconds. The consumer repeats a call that failed.
+	Timeout time.Duration
+}
 
 // Store is a counter.Store in MariaDB or MySQL.
 type Store struct {
@@ -57,7 +62,7 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mysql: %w", err)
 	}
-	s := &Store{base: baseOf(config).With(opts)}
+	s := &Store{base: baseOf(config).With((*sqlstore.Options)(opts))}
 	// A statement that its caller has given up does not wait for a lock for longer.
 	config.Params["innodb_lock_wait_timeout"] = strconv.Itoa(int(math.Ceil(s.base.Timeout.Seconds())))
 	connect, err := driverOf.NewConnector(config)

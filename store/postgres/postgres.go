@@ -26,10 +26,14 @@ import (
 	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
-// Options of a Store. A nil *Options and the zero value mean the defaults. Prefix, a string, separates the documents of
-// brokers that share a database; if empty, counter.DefaultPrefix. Timeout, a time.Duration, is how long one call may
-// take, beside its ctx; if zero, 2 seconds. The consumer repeats a call that failed.
-type Options = sqlstore.Options
+// Options of a Store. A nil *Options and the zero value mean the defaults.
+type Options struct {
+	// Prefix separates the documents of brokers that share a database; if empty, counter.DefaultPrefix.
+	Prefix string
+
+	// Timeout is how long one call may take, beside its ctx; if zero, 2 seconds. The consumer repeats a call that failed.
+	Timeout time.Duration
+}
 
 // Store is a counter.Store in PostgreSQL.
 type Store struct {
@@ -54,7 +58,7 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{base: baseOf(config).With(opts)}
+	s := &Store{base: baseOf(config).With((*sqlstore.Options)(opts))}
 	s.unnamed.Store(modeGiven(rawURL))
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		ctx, cancel := s.base.Within(ctx) // ctx has no deadline: the pool goes on when the caller has left
