@@ -31,7 +31,7 @@ func TestConsumeEndsWhenTheBrokerDoesNotAnswer(t *testing.T) {
 			return nil
 		}},
 	}
-	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- c.Consume(ctx, conn) }()

@@ -100,10 +100,10 @@ func (b topo) publish(exchange, key string, bodies ...string) {
 	b.must(func(ch *amqp.Channel) error { return confirmed(ch, exchange, key, msgs...) })
 }
 
-// reject waits for a message and rejects it.
+// reject waits for a message and rejects it. On RabbitMQ 4.3 a nack with requeue does not count as a return.
 func (b topo) reject(queue string, requeue bool) {
 	b.t.Helper()
-	b.must(func(ch *amqp.Channel) error { return getOne(b.t, ch, queue).Nack(false, requeue) })
+	b.must(func(ch *amqp.Channel) error { return getOne(b.t, ch, queue).Reject(requeue) })
 }
 
 // remove deletes a queue.

@@ -122,7 +122,7 @@ func TestUndecodableTakesNoNeighbour(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, fleet of %d", name, fleet), func(t *testing.T) {
 				queue, store := withBad(t, topology.Quorum, bad), counters(t)
 				untilDone(t, queue, bad.frame, fleet, store, func(handled map[string]int, told int) bool {
-					return allHandled(handled) && (told >= 7 || bad.spoil != nil && queueDepth(t, queue) == 0)
+					return allHandled(handled) && (told >= 7 || bad.spoil != nil && queueDepth(t, queue+".dlq") > 0)
 				})
 				proctest.Eventually(t, time.Minute, "the source empty, one dead letter", func() bool {
 					return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") == 1
