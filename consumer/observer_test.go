@@ -37,7 +37,7 @@ func TestDeadLettersAndRetriesAreLogged(t *testing.T) {
 	}{
 		"fails twice": {slog.LevelDebug, boom, []string{retried + "error=boom", died +
 			"attempt=2 limit=2 cause=failed error=boom"}},
-		"fails with an error that panics when it is read again": {slog.LevelDebug, func(context.Context, amqp.Delivery) error {
+		"fails with an error that panics when read again": {slog.LevelDebug, func(context.Context, amqp.Delivery) error {
 			return trapError{new(int)}
 		},
 			[]string{retried + "error=boom", died + "attempt=2 limit=2 cause=failed error=boom"}},

@@ -167,8 +167,8 @@ func TestTheBrokersCancelComesBeforeWhatWaits(t *testing.T) {
 				cancelled := make(chan string, 1)
 				time.AfterFunc(acks.Tick/2, func() { cancelled <- "tag" })
 				s := b.session(Consumer{Prefetch: 100, Handler: h})
-				err := s.serve(t.Context(), &link{channel: closingWire{quietWire{new([]string)}, b.acks}, deliveries: b.queued("m1"),
-					cancelled: cancelled})
+				err := s.serve(t.Context(), &link{channel: closingWire{quietWire{new([]string)}, b.acks},
+					deliveries: b.queued("m1"), cancelled: cancelled})
 				if got := b.acks.String(); !errors.Is(err, errCancelled) || got != "" {
 					t.Errorf("settled %q, the session ended with %v", got, err)
 				}

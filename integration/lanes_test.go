@@ -262,7 +262,7 @@ func (h *blockedLanes) killBroker(t *testing.T) {
 	h.faults["broker kill"]++
 }
 
-// TestHoldQueue is TestHoldLanes without lanes: an exhausted message holds its whole queue. Meanwhile an operator
+// TestHoldQueue is TestHoldLanes without lanes: an exhausted message pauses its queue. Meanwhile an operator
 // limits and resets messages that will succeed, and skips those that always fail. The handled messages must be the
 // published ones, in their order, without the skipped ones.
 func TestHoldQueue(t *testing.T) {

@@ -326,7 +326,8 @@ func TestReplayLanesEnds(t *testing.T) {
 	s.eventually("three dead letters", func() bool { return queueDepth(t, s.queue+".dlq") == 3 })
 	enough := errors.New("enough")
 	var told []error
-	err := s.deadLetters().ReplayLanes(t.Context(), s.lanes(3), func(_ deadletter.Lane, r deadletter.LaneResult, err error) error {
+	err := s.deadLetters().ReplayLanes(t.Context(), s.lanes(3), func(_ deadletter.Lane, r deadletter.LaneResult,
+		err error) error {
 		if told = append(told, err); r.Replayed != 1 {
 			t.Errorf("a lane that was changed: %+v", r)
 		}

@@ -67,7 +67,8 @@ func TestRepartition(t *testing.T) {
 	if n := s.depth(); n != len(texts) {
 		t.Errorf("%d of %d messages are in the %d partitions", n, len(texts), s.n)
 	}
-	if r, err := s.deadLetters().Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != 1 || s.depth() != len(texts)+1 {
+	r, err := s.deadLetters().Replay(t.Context(), deadletter.Replay{})
+	if err != nil || r.Done != 1 || s.depth() != len(texts)+1 {
 		t.Errorf("the replay of a dead letter of four partitions: %+v, %v, %d messages", r, err, s.depth())
 	}
 }

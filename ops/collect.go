@@ -69,7 +69,7 @@ func (c *Collector) Close() {
 	}
 }
 
-// Lost reports whether the connection to the broker was lost.
+// Lost reports whether the connection of the last Collect was lost. It is false if there was none.
 func (c *Collector) Lost() bool { return c.conn != nil && c.conn.IsClosed() }
 
 // connect dials unless there is a connection, and looks for the management API. If ctx ends before release is called,
@@ -90,7 +90,7 @@ func (c *Collector) connect(ctx context.Context) (release func() bool, err error
 
 // Collect asks broker, store and management API about a queue. After an error do not use the Status; a later call may
 // succeed. If only the store failed, the error has the broker's figures, such as "3 messages ready". For a queue that
-// does not exist it wraps broker.ErrNotFound. If Lost, the connection failed, and the broker has refused nothing.
+// does not exist it wraps broker.ErrNotFound. Lost tells a lost connection from a refusal.
 func (c *Collector) Collect(ctx context.Context, about Question) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, collectTimeout)
 	defer cancel()

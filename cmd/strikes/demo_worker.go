@@ -139,7 +139,7 @@ func (a *app) demoWorker(ctx context.Context, servers *connect.Flags, queue stri
 	return w.run(ctx, nil)
 }
 
-// watch runs two consumers until no order is left, and tells the story. The verdict does not rely on their reports.
+// watch runs two consumers until no order is left, and tells the story. The proof does not rely on their reports.
 func (d *demo) watch(ctx context.Context) error {
 	running, stop := context.WithTimeout(ctx, time.Minute)
 	defer stop()

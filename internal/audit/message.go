@@ -105,8 +105,8 @@ func (m *Model) checkRuns(msg *Message) {
 
 // CheckBound checks that a message ran as often as it may: some runs are allowed because it was returned uncounted.
 // Copies share a limit, but the first delivery of one may begin another, and one may be running when the other reaches
-// the limit. A loss of the store takes back the counts, the one shared run, and another if a START that was already
-// answered SUSPECT then replaces its open attempt.
+// the limit. A loss of the store takes back the counts and the one shared run. It takes back another run if a START
+// whose reply was SUSPECT then replaces its open attempt.
 func (m *Model) CheckBound(msg *Message, returned int) {
 	copies, losses := max(msg.Copies, 1), 0
 	most := copies + msg.forgets + returned

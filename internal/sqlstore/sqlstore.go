@@ -42,7 +42,7 @@ func CheckVersion(got string) error {
 	return fmt.Errorf("%w: got %.40q, want %q; run: strikes store migrate", ErrSchema, got, Version)
 }
 
-// Options are those of both packages.
+// Options are the fields of postgres.Options and mysql.Options.
 type Options struct {
 	Prefix  string
 	Timeout time.Duration
@@ -57,7 +57,7 @@ type Base struct {
 	Faults   []Fault
 }
 
-// With returns b with Options and their defaults.
+// With returns a copy of b that has opts, with the defaults filled in.
 func (b Base) With(opts *Options) Base {
 	if opts != nil {
 		b.Options = *opts
@@ -69,16 +69,16 @@ func (b Base) With(opts *Options) Base {
 	return b
 }
 
-// Fault is the meaning of some errors of a server.
+// Fault is the kind of some errors of a server.
 type Fault struct {
 	Codes string // as Matches reads them; of several faults with a code, the first one counts
 	Do    string // what to do; <database> stands for its name
 	Fault counter.StoreFault
 }
 
-// Matches reports whether a code is one of some, which spaces separate. One that ends in * is the beginning of several.
-func Matches(some, code string) bool {
-	for one := range strings.FieldsSeq(some) {
+// Matches reports whether a code is in a list, which spaces separate. One that ends in * is the beginning of several.
+func Matches(list, code string) bool {
+	for one := range strings.FieldsSeq(list) {
 		if begin, several := strings.CutSuffix(one, "*"); one == code || several && strings.HasPrefix(code, begin) {
 			return code != ""
 		}
@@ -150,8 +150,8 @@ func Docs(names []string, found map[string]counter.Doc) []counter.Doc {
 	return docs
 }
 
-// Failed returns err as a counter.StoreError of one line without the password; nil if err is. code is that of the
-// server's reply. Without a reply it is empty. Then gone reports whether the driver says that the server is out of
+// Failed returns err as a counter.StoreError of one line without the password, or nil if err is nil. code is that of
+// the server's reply, or empty if there was none. Then gone reports whether the driver says that the server is out of
 // reach.
 func (b *Base) Failed(err error, code string, gone bool) error {
 	if err == nil {

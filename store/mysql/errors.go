@@ -62,9 +62,15 @@ func failed(b *sqlstore.Base, err error) error {
 
 func (s *Store) failed(err error) error { return failed(&s.base, err) }
 
-// passes reports whether an error says that nothing was saved, and that the same Save may succeed now: another process
-// has inserted a document, a deadlock, another process has kept a lock for long, group replication: another server has
-// changed the rows, or MariaDB: a row has changed since it was read.
+// passing are the errors after which the same Save may succeed:
+//   - 1062: another process inserted the document
+//   - 1213: a deadlock
+//   - 1205: another process kept a lock too long
+//   - 3101: in group replication, another server changed the rows
+//   - 1020: in MariaDB, the row changed since it was read
+const passing = "1062 1213 1205 3101 1020"
+
+// passes reports whether nothing was saved, and the same Save may succeed now.
 func passes(err error) bool {
-	return sqlstore.Matches("1062 1213 1205 3101 1020", codeOf(err)) || errors.Is(err, errAgain)
+	return sqlstore.Matches(passing, codeOf(err)) || errors.Is(err, errAgain)
 }

@@ -287,9 +287,8 @@ func (j *judge) upset(from, to time.Time) bool {
 	})
 }
 
-// untold is the number of attempts at a message that may have been counted before it was dead-lettered, though their
-// handler did not begin: their process or session ended after it had sent BEGUN, and before it had the reply. Those that
-// are told need no guess.
+// untold is the number of attempts at a message that may have been counted before it was dead-lettered, although their
+// handler did not begin. Their process or session ended between BEGUN and its reply. Those that are told need no guess.
 func (j *judge) untold(m *audit.Message) (n int) {
 	if !j.blind {
 		return 0

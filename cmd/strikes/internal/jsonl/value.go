@@ -81,8 +81,8 @@ func jsonTable(t amqp.Table) map[string]any {
 	return out
 }
 
-// deepest bounds the levels of JSON in a line: a table of "$amqp" has four of them, and the client takes 32 tables in
-// each other.
+// deepest bounds the levels of JSON in a line. A table of "$amqp" has four of them, the client takes 32 tables in each
+// other, and the line has the rest.
 const deepest = 4 * 33
 
 var errDeep = errors.New(`"headers" has tables in each other, deeper than the 32 levels that a client can read`)
