@@ -137,7 +137,7 @@ func TestDoctorStoreAway(t *testing.T) {
 		"redis://127.0.0.1:1": counter.FaultUnreachable,
 		strings.Replace(store.URL, "redis://", "redis://:wrong@", 1): counter.FaultDenied,
 	} {
-		findings, err := dialCounter(t, rawURL).Admin().Examine(context.Background())
+		findings, err := dialCounter(t, servertest.Patient(t, rawURL)).Admin().Examine(context.Background())
 		var failed *counter.StoreError
 		if !errors.As(err, &failed) || failed.Fault != want || len(findings) > 0 || strings.Contains(err.Error(), "wrong") {
 			t.Errorf("%s: got %v, %v, want %s", rawURL, findings, err, want)
