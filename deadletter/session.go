@@ -205,7 +205,9 @@ func (s *session) delivered(d amqp.Delivery, ok bool) (amqp.Delivery, bool, erro
 	s.room--
 	s.read++
 	s.bytes += len(d.Body)
-	s.returns = returnsOf(d.Headers)
+	if s.returns = 0; d.Redelivered { // else a publisher wrote the headers
+		s.returns = returnsOf(d.Headers)
+	}
 	if s.wear != nil {
 		s.wear.seen = max(s.wear.seen, broker.Integer(d.Headers["x-delivery-count"]))
 	}
