@@ -97,10 +97,13 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 	w.noted.set(ctx, true)
 	sending, cancel := pause.Outlive(ctx, lastConfirms, confirmTime)
 	defer cancel()
-	done = len(part)
 	var failed *publisher.BatchError
-	if err = pub.PublishAll(sending, batch); errors.As(err, &failed) {
-		for done = 0; failed.Errs[done] == nil; done++ {
+	switch err = pub.PublishAll(sending, batch); {
+	case err == nil:
+		done = len(part)
+	case errors.As(err, &failed):
+		for failed.Errs[done] == nil {
+			done++
 		}
 		w.doubt = w.doubt || slices.ContainsFunc(failed.Errs[done:], mayBePublished)
 	}

@@ -22,9 +22,9 @@ func returnsOf(headers amqp.Table) int64 {
 // before.
 func (s *session) inOrder() bool { return s.classic || s.returns == 0 }
 
-// keepOrder takes the other messages that were returned before, because the queue would put the held ones behind them.
-// It ends at the first that was not returned, and keeps none of them in memory. It ends the session's use, even if ctx
-// is done.
+// keepOrder takes the other messages that were returned before, because the queue would put those that the session has
+// taken behind them. It stops at the first that was not returned, and keeps none of them in memory. It goes on if ctx
+// is done. The session cannot be used afterwards.
 func (s *session) keepOrder(ctx context.Context, progress func(doing string, done, of int)) {
 	defer s.ignore()
 	if s.inOrder() {
