@@ -47,8 +47,12 @@ func newBreakerRoom(s *session, before rooms) room {
 	if last := find[*breakerRoom](before); last != nil {
 		r.gate = last.gate
 	} else {
-		r.gate = breaker.New(breaker.Options{Store: s.Counter, VHost: s.vhost, Queue: s.Queue, Breaker: s.Breaker,
-			Patience: s.Patience, Fresh: !s.Ordered, Logger: s.Logger})
+		c, vhost := s.Consumer, s.vhost // the gate outlives the session
+		r.gate = breaker.New(breaker.Options{Breaker: c.Breaker, Patience: c.Patience, Fresh: !c.Ordered,
+			Logger: s.Logger.With("queue", c.Queue),
+			Ask: func(ctx context.Context, a counter.Ask) (counter.BreakerState, error) {
+				return c.Counter.AskBreaker(ctx, vhost, c.Queue, a)
+			}})
 	}
 	s.reports, s.failed = true, r.failed
 	if !s.Ordered {
@@ -82,18 +86,13 @@ func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, err
 	if *probes == 0 && d.past.uncounted == 0 {
 		r.s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: errNoSuccess})
 	}
-	switch r.gate.Wait(ctx, r.s.heldUntil(d), &breaker.Waiting{Probes: *probes, First: d.isFirst() && !d.again(),
-		Failures: d.reply.Counted() + d.past.uncounted}) {
-	case breaker.TooLong:
-		next := r.s.giveBack(ctx, d)
-		if errors.Is(d.result.err, errOverdue) { // it waited for the breaker, not for deliveries before it
-			d.result.err = fmt.Errorf("consumer: queue %q: a delivery waited half the consumer timeout for the breaker, and "+
-				"returns to the queue: no message succeeds; see strikes status", r.s.Queue)
-		}
-		return next, nil
-	case breaker.Permit:
+	begins, probe := r.gate.Wait(ctx, r.s.heldUntil(d), &breaker.Waiting{Probes: *probes,
+		First: d.isFirst() && !d.again(), Failures: d.reply.Counted() + d.past.uncounted})
+	switch {
+	case !begins:
+		return r.s.giveBack(ctx, d), nil
+	case probe:
 		*probes++
-	default:
 	}
 	return stepReceived, nil
 }

@@ -275,13 +275,12 @@ func (b Breaker) AwaitedBy(r Record, now time.Time) time.Time {
 
 // EncodeBreaker writes a breaker as the scripts do.
 func EncodeBreaker(b Breaker) string {
-	var streak strings.Builder
-	streak.WriteByte('.')
+	streak := "."
 	for _, f := range b.Streak {
-		fmt.Fprintf(&streak, ";%d=%s", Millis(f.At), f.Message)
+		streak += fmt.Sprintf(";%d=%s", Millis(f.At), f.Message)
 	}
 	return fmt.Sprintf("%d %d %d %d %d %d %d %d %d %s\n%s", Millis(b.Success), Millis(b.Doubt), Millis(b.Open),
-		Millis(b.Closed), Millis(b.Next), b.Permits, Millis(b.Count), Millis(b.Awaited), b.Alike, streak.String(), b.Reason)
+		Millis(b.Closed), Millis(b.Next), b.Permits, Millis(b.Count), Millis(b.Awaited), b.Alike, streak, b.Reason)
 }
 
 // DecodeBreaker reads the text of EncodeBreaker; false: it is none.

@@ -26,31 +26,14 @@ const (
 	turns   = 10                     // for so many permits after its own a process asks later
 )
 
-// Store keeps the breaker of a queue.
-type Store interface {
-	AskBreaker(ctx context.Context, vhost, queue string, a counter.Ask) (counter.BreakerState, error)
-}
-
 // Options are the settings of a Gate.
 type Options struct {
-	Store    Store
-	VHost    string
-	Queue    string
+	Ask      func(ctx context.Context, a counter.Ask) (counter.BreakerState, error) // the breaker of the queue
 	Breaker  int
 	Patience time.Duration
 	Fresh    bool // messages beyond the prefetch can be fetched
 	Logger   *slog.Logger
 }
-
-// Pass is how a wait at a Gate ended.
-type Pass int
-
-// How a wait ends.
-const (
-	Open    Pass = iota + 1 // the gate is open
-	Permit                  // the attempt is a probe
-	TooLong                 // the time was over before either
-)
 
 // Waiting is a delivery that waits at a Gate.
 type Waiting struct {
@@ -58,7 +41,7 @@ type Waiting struct {
 	Failures int  // its failed attempts, counted or not
 	First    bool // its attempt needs no store
 
-	passes chan Pass
+	passes chan bool // true: the attempt is a probe
 }
 
 // Gate is the breaker in a process. It is shut while the breaker of the queue is open, and while Breaker messages have
@@ -164,10 +147,11 @@ func (g *Gate) Failed(first, kept bool) {
 	}
 }
 
-// Wait returns when the attempt may begin, or when ctx or the time is over.
-func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) Pass {
+// Wait returns when the attempt may begin, and whether it is a probe. passed is false if ctx or the time was over
+// before.
+func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) (passed, probe bool) {
 	g.mu.Lock()
-	w.passes = make(chan Pass, 1)
+	w.passes = make(chan bool, 1)
 	g.waiting = append(g.waiting, w)
 	first := len(g.waiting) == 1
 	g.spend(false)
@@ -178,8 +162,8 @@ func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) Pass {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
-	case p := <-w.passes:
-		return p
+	case probe = <-w.passes:
+		return true, probe
 	case <-ctx.Done():
 	case <-timer.C:
 	}
@@ -187,21 +171,17 @@ func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) Pass {
 	defer g.mu.Unlock()
 	g.waiting = slices.DeleteFunc(g.waiting, func(x *Waiting) bool { return x == w })
 	select {
-	case p := <-w.passes: // meanwhile
-		return p
+	case probe = <-w.passes: // meanwhile
+		return true, probe
 	default:
-		return TooLong
+		return false, false
 	}
 }
 
 // Run reads the breaker once a second, and when a permit may be due, until ctx is done. Then it reports the last
 // success, if the store replies. Each session calls it. One of them reads at a time.
 func (g *Gate) Run(ctx context.Context) {
-	select {
-	case g.running <- struct{}{}:
-	case <-ctx.Done():
-		return
-	}
+	g.running <- struct{}{}
 	defer func() { <-g.running }()
 	g.mu.Lock()
 	g.fetchEnds() // those of the session before have returned to the queue
@@ -265,7 +245,7 @@ func (g *Gate) ask(ctx context.Context) {
 	g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	state, err := g.Store.AskBreaker(ctx, g.VHost, g.Queue, a)
+	state, err := g.Ask(ctx, a)
 	if err == nil {
 		g.Reported(a.Progress)
 	}
@@ -282,10 +262,10 @@ func (g *Gate) ask(ctx context.Context) {
 	g.state, g.heard = state, time.Now()
 	switch {
 	case before.Open.IsZero() && !state.Open.IsZero():
-		g.Logger.Warn("no message succeeds: only probes begin, and no failure is counted", "queue", g.Queue,
+		g.Logger.Warn("no message succeeds: only probes begin, and no failure is counted",
 			"failed", len(state.Streak), "reason", state.Reason)
 	case !before.Open.IsZero() && state.Open.IsZero():
-		g.Logger.Warn("attempts begin again", "queue", g.Queue, "after", state.Now.Sub(before.Open).Round(time.Second))
+		g.Logger.Warn("attempts begin again", "after", state.Now.Sub(before.Open).Round(time.Second))
 		g.failed, g.alone, g.stopped = 0, time.Time{}, time.Time{}
 	case state.Success.After(before.Success):
 		g.others = g.heard
@@ -308,7 +288,7 @@ func (g *Gate) stopAlone(now time.Time) {
 	case g.stopped.IsZero() && now.Sub(g.alone) >= rules.DoubtLasts:
 		g.stopped, g.next = now, now.Add(rules.FirstPermit)
 		g.Logger.Warn("no message succeeds in this process, while others succeed: it begins only probes, and "+
-			"counts nothing", "queue", g.Queue, "failed", g.failed)
+			"counts nothing", "failed", g.failed)
 		g.update()
 	case !g.stopped.IsZero() && !now.Before(g.next) && len(g.waiting) > 0:
 		g.next = now.Add(rules.LaterPermits)
@@ -320,7 +300,7 @@ func (g *Gate) stopAlone(now time.Time) {
 // caller has locked g.mu.
 func (g *Gate) goOn(why string) {
 	if !g.stopped.IsZero() {
-		g.Logger.Warn(why, "queue", g.Queue)
+		g.Logger.Warn(why)
 	}
 	g.failed, g.alone, g.stopped = 0, time.Time{}, time.Time{}
 	g.update()
@@ -398,10 +378,10 @@ func (g *Gate) spend(all bool) {
 	g.waiting = slices.DeleteFunc(g.waiting, func(w *Waiting) bool {
 		switch {
 		case blind && w.First:
-			w.passes <- Open
+			w.passes <- false
 		case g.permits > 0 && (all || !g.Fresh || w.Probes+w.Failures == 0):
 			g.permits--
-			w.passes <- Permit
+			w.passes <- true
 		default:
 			return false
 		}
@@ -417,7 +397,7 @@ func (g *Gate) open() {
 		if i%2 == 1 {
 			at = len(g.waiting) - 1 - at
 		}
-		g.waiting[at].passes <- Open
+		g.waiting[at].passes <- false
 	}
 	g.waiting = nil
 }

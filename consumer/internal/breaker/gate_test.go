@@ -19,7 +19,7 @@ type countingStore struct {
 	until time.Time
 }
 
-func (s countingStore) AskBreaker(context.Context, string, string, counter.Ask) (counter.BreakerState, error) {
+func (s countingStore) ask(context.Context, counter.Ask) (counter.BreakerState, error) {
 	return counter.BreakerState{Now: time.Now(), Breaker: rules.Breaker{Count: s.until}}, nil
 }
 
@@ -29,7 +29,7 @@ func TestCountedProcessGoesOn(t *testing.T) {
 	for name, counted := range map[string]time.Duration{"not counted": 0, "counted": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := New(Options{Store: countingStore{time.Now().Add(counted)}, Queue: "orders", Breaker: 8,
+				g := New(Options{Ask: countingStore{time.Now().Add(counted)}.ask, Breaker: 8,
 					Logger: slog.New(slog.DiscardHandler)})
 				go g.Run(t.Context())
 				shut := false
@@ -61,7 +61,7 @@ func TestStoppedProcessWarns(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log strings.Builder
-			g := New(Options{Store: countingStore{}, Queue: "orders", Breaker: 8,
+			g := New(Options{Ask: countingStore{}.ask, Breaker: 8,
 				Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 			for range 8 {
 				g.Failed(true, false)
@@ -87,7 +87,7 @@ type memoryStore struct {
 	b  rules.Breaker
 }
 
-func (s *memoryStore) AskBreaker(_ context.Context, _, _ string, a counter.Ask) (counter.BreakerState, error) {
+func (s *memoryStore) ask(_ context.Context, a counter.Ask) (counter.BreakerState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	permitted, _ := s.b.Answer(a, time.Now())
@@ -113,14 +113,14 @@ func TestEmptiedStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &memoryStore{b: rules.Breaker{Doubt: time.Now(), Open: time.Now(), Reason: "refused"}}
-				g := New(Options{Store: store, Queue: "orders", Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+				g := New(Options{Ask: store.ask, Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
 				for range 2 { // two sessions
 					go g.Run(t.Context())
 				}
 				time.Sleep(10 * time.Second)
 				store.set(rules.Breaker{})
 				time.Sleep(10 * time.Second)
-				b, _ := store.AskBreaker(t.Context(), "", "", counter.Ask{})
+				b, _ := store.ask(t.Context(), counter.Ask{})
 				if !g.Shut() || b.Open.IsZero() || b.Reason != "refused" {
 					t.Errorf("after the store was emptied: shut %t, %+v", g.Shut(), b)
 				}
@@ -138,7 +138,7 @@ func TestEmptiedStore(t *testing.T) {
 func TestLastSuccessIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memoryStore{}
-		g := New(Options{Store: store, Queue: "orders", Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+		g := New(Options{Ask: store.ask, Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
 		ctx, stop := context.WithCancel(t.Context())
 		go g.Run(ctx)
 		time.Sleep(every / 2)
@@ -148,7 +148,7 @@ func TestLastSuccessIsReported(t *testing.T) {
 		g.Succeeded(time.Now(), time.Now())
 		stop()
 		synctest.Wait()
-		if b, _ := store.AskBreaker(t.Context(), "", "", counter.Ask{}); !b.Doubt.IsZero() {
+		if b, _ := store.ask(t.Context(), counter.Ask{}); !b.Doubt.IsZero() {
 			t.Errorf("the queue is still in doubt: %+v", b)
 		}
 	})
@@ -157,7 +157,7 @@ func TestLastSuccessIsReported(t *testing.T) {
 // deafStore replies once.
 type deafStore struct{ asked *int }
 
-func (s deafStore) AskBreaker(ctx context.Context, _, _ string, _ counter.Ask) (counter.BreakerState, error) {
+func (s deafStore) ask(ctx context.Context, _ counter.Ask) (counter.BreakerState, error) {
 	if *s.asked++; *s.asked == 1 {
 		return counter.BreakerState{Now: time.Now()}, nil
 	}
@@ -171,7 +171,7 @@ func TestAStopDoesNotHang(t *testing.T) {
 	for name, after := range map[string]time.Duration{"it replied before": every / 2, "it did not": every + timeout} {
 		synctest.Test(t, func(t *testing.T) {
 			asked := 0
-			g := New(Options{Store: deafStore{&asked}, Queue: "orders", Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+			g := New(Options{Ask: deafStore{&asked}.ask, Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			go func() { g.Run(ctx); close(ended) }()
@@ -190,7 +190,7 @@ func TestAStopDoesNotHang(t *testing.T) {
 // TestFetchOfTheSessionBefore: a permit that comes after a session asks no later one for messages beyond its prefetch.
 func TestFetchOfTheSessionBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(Options{Store: &memoryStore{}, Queue: "orders", Breaker: 8, Fresh: true,
+		g := New(Options{Ask: new(memoryStore).ask, Breaker: 8, Fresh: true,
 			Logger: slog.New(slog.DiscardHandler)})
 		g.alone = time.Now() // else the first read ends the fetch
 		g.fetch()
@@ -221,13 +221,13 @@ func permitOnce(g *Gate) {
 // TestFetchNone: once the broker has refused to deliver fresh messages, permits go to failed ones without a wait.
 func TestFetchNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(Options{Queue: "orders", Breaker: 8, Fresh: true, Logger: slog.New(slog.DiscardHandler)})
+		g := New(Options{Breaker: 8, Fresh: true, Logger: slog.New(slog.DiscardHandler)})
 		g.FetchNone()
 		g.shut.Store(true)
 		began := time.Now()
 		go permitOnce(g)
-		if p := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1}); p != Permit || time.Since(began) > 0 {
-			t.Errorf("the wait ended with %v after %v", p, time.Since(began))
+		if _, probe := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1}); !probe || time.Since(began) > 0 {
+			t.Errorf("a probe: %t, after %v", probe, time.Since(began))
 		}
 		if len(g.fetches) > 0 {
 			t.Error("it asks for fresh messages")
@@ -239,13 +239,13 @@ func TestFetchNone(t *testing.T) {
 // it goes to failed ones. A later permit waits 300 ms.
 func TestFetchedMessagesTakeTheirTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(Options{Queue: "orders", Breaker: 8, Fresh: true, Logger: slog.New(slog.DiscardHandler)})
+		g := New(Options{Breaker: 8, Fresh: true, Logger: slog.New(slog.DiscardHandler)})
 		g.shut.Store(true)
 		for _, want := range []time.Duration{arrive, settle} {
 			began := time.Now()
 			go permitOnce(g)
-			if p := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1}); p != Permit {
-				t.Fatalf("the wait ended with %v", p)
+			if _, probe := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1}); !probe {
+				t.Fatal("the attempt is no probe")
 			}
 			if took := time.Since(began); took != want {
 				t.Errorf("a failed message took its permit after %v, want %v", took, want)
@@ -260,10 +260,10 @@ type farStore struct {
 	away time.Duration
 }
 
-func (s farStore) AskBreaker(ctx context.Context, vhost, queue string, a counter.Ask) (counter.BreakerState, error) {
+func (s farStore) ask(ctx context.Context, a counter.Ask) (counter.BreakerState, error) {
 	time.Sleep(s.away)
 	defer time.Sleep(s.away)
-	return s.memoryStore.AskBreaker(ctx, vhost, queue, a)
+	return s.memoryStore.ask(ctx, a)
 }
 
 // TestPermitsGoAround: the process nearest to the store does not get all permits.
@@ -275,12 +275,14 @@ func TestPermitsGoAround(t *testing.T) {
 		var probes [3]int
 		var waiting sync.WaitGroup
 		for i, away := range []time.Duration{0, 2 * time.Millisecond, 5 * time.Millisecond} {
-			g := New(Options{Store: farStore{store, away}, Queue: "orders", Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+			g := New(Options{Ask: farStore{store, away}.ask, Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
 			waiting.Go(func() { g.Run(ctx) })
 			waiting.Go(func() {
 				time.Sleep(every / 2) // it is shut then
-				for g.Wait(ctx, now.Add(time.Hour), &Waiting{Failures: 1}) == Permit {
-					probes[i]++
+				for probe := true; probe; {
+					if _, probe = g.Wait(ctx, now.Add(time.Hour), &Waiting{Failures: 1}); probe {
+						probes[i]++
+					}
 				}
 			})
 		}
