@@ -20,7 +20,10 @@ func TestFindingsHaveRunbooks(t *testing.T) {
 	}
 	sections := runbooks(string(page))
 	impacts, fixes := map[string][]string{}, map[string][]string{}
-	for entry, x := range catalogue {
+	for entry, x := range catalogue() {
+		if x.severity == 0 || x.seen == "" {
+			t.Errorf("%s has no severity, or says no fact", entry)
+		}
 		code, _, _ := strings.Cut(entry, "/")
 		impacts[code], fixes[code] = append(impacts[code], x.impact), append(fixes[code], x.fix)
 	}

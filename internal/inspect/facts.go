@@ -1,5 +1,5 @@
 // Package inspect gathers the facts about a queue and its dead-letter route, and judges them by rules. The text of
-// every finding is in catalogue.go.
+// every finding is in catalogue.txt.
 package inspect
 
 import (
@@ -175,7 +175,7 @@ func Say(entry string, v Vars) Finding {
 		pairs = append(pairs, "{"+name+"}", fmt.Sprint(value))
 	}
 	fill := strings.NewReplacer(pairs...)
-	t := catalogue[entry]
+	t := catalogue()[entry]
 	return Finding{Code: code, Severity: t.severity, Seen: fill.Replace(t.seen), Impact: fill.Replace(t.impact),
 		Fix: fill.Replace(t.fix)}
 }

@@ -195,7 +195,7 @@ func OfAlarms(alarms []broker.Alarm) (out []Finding) {
 	}
 	for _, r := range slices.Sorted(maps.Keys(nodes)) {
 		entry := CodeAlarm + "/" + r
-		if _, known := catalogue[entry]; !known {
+		if _, known := catalogue()[entry]; !known {
 			entry = CodeAlarm
 		}
 		slices.Sort(nodes[r])
