@@ -38,7 +38,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.demoCommand(), a.declareCommand(), a.publishCommand(), a.consumeCommand(), a.doctorCommand(),
 		a.statusCommand(), a.consoleCommand(), a.exportCommand(), a.deadCommand(), a.laneCommand(), a.counterCommand(),
 		a.limitCommand(), a.pauseCommand(), a.resumeCommand(), a.skipCommand(), a.auditCommand(), a.storeCommand(),
-		a.versionCommand(), a.demoWorkerCommand())
+		a.versionCommand())
 	root.AddCommand(topics()...)
 	connect.CompleteQueues(root)
 	return root

@@ -40,7 +40,7 @@ type demo struct {
 	broker        *connect.Broker
 	managementURL string // of a private broker
 	store         *counter.Counter
-	ledger        *ledger
+	ledger        ledger
 	queue         string // and prefix of the store's keys
 	orders        []order
 	story         io.Writer
@@ -126,7 +126,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if d.ledger, err = newLedger(); err != nil {
 		return err
 	}
-	defer undo(d.ledger.file.Close)
+	defer undo(d.ledger.remove)
 	defer undo(func() error { return d.remove(ctx) })
 	err = d.broker.With(ctx, func(conn *amqp.Connection) error {
 		version, _ := conn.Properties["version"].(string)

@@ -7,12 +7,10 @@ import (
 	"io"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
@@ -21,43 +19,23 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// The entries of the ledger.
-const (
-	entryAttempt = "attempt" // a handler begins with an order
-	entryDone    = "done"    // it succeeds
-)
+// ledger is a file to which the handlers of the demo append a line for each attempt, and one for each success.
+type ledger string
 
-// ledger is a file to which all consumers of the demo append a line for each attempt, in one write. It has no name, so
-// it disappears with the last process that has it open.
-type ledger struct{ file *os.File }
-
-func newLedger() (*ledger, error) {
-	name := filepath.Join(os.TempDir(), "strikes-demo-"+uuid.NewString())
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_RDWR, 0o600)
+func newLedger() (ledger, error) {
+	f, err := os.CreateTemp("", "strikes-demo-")
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	return &ledger{f}, os.Remove(name)
+	return ledger(f.Name()), f.Close()
 }
 
-// enter appends a line and returns how many of it there are.
-func (l *ledger) enter(what, id string) (int, error) {
-	line := what + " " + id + "\n"
-	if _, err := l.file.WriteString(line); err != nil {
-		return 0, err
-	}
-	counts, err := l.counts()
-	return counts[line], err
-}
+func (l ledger) remove() error { return os.Remove(string(l)) }
 
 // counts returns how often each line is there.
-func (l *ledger) counts() (map[string]int, error) {
-	info, err := l.file.Stat()
-	if err != nil {
-		return nil, err
-	}
+func (l ledger) counts() (map[string]int, error) {
 	counts := map[string]int{}
-	text, err := io.ReadAll(io.NewSectionReader(l.file, 0, info.Size()))
+	text, err := os.ReadFile(string(l))
 	for line := range strings.Lines(string(text)) {
 		counts[line]++
 	}
@@ -100,8 +78,8 @@ func (d *demo) gather(ctx context.Context) (ends map[string]end, left int, err e
 	}
 	ends = map[string]end{}
 	for line, n := range counts {
-		if id, is := strings.CutPrefix(line, entryAttempt+" "); is {
-			ends[strings.TrimSpace(id)] = end{Attempts: n, Handled: counts[entryDone+" "+id]}
+		if id, is := strings.CutPrefix(line, "attempt "); is {
+			ends[strings.TrimSpace(id)] = end{Attempts: n, Handled: counts["done "+id]}
 		}
 	}
 	for _, o := range d.orders {

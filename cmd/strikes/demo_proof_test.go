@@ -1,49 +1,9 @@
 package main
 
 import (
-	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sync/errgroup"
 )
-
-func TestLedger(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
-	l, err := newLedger()
-	need(t, err)
-	defer l.file.Close()
-	if left, err := filepath.Glob(filepath.Join(dir, "*")); len(left) > 0 || err != nil {
-		t.Errorf("it can be found: %q, %v", left, err)
-	}
-	for i, want := range []int{1, 2} {
-		if n, err := l.enter(entryAttempt, "a"); n != want || err != nil {
-			t.Errorf("attempt %d: %d, %v", i, n, err)
-		}
-	}
-	var many errgroup.Group
-	for range 4 {
-		many.Go(func() error {
-			for range 50 {
-				if _, err := (&ledger{l.file}).enter(entryDone, "b"); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
-	need(t, many.Wait())
-	want := map[string]int{entryAttempt + " a\n": 2, entryDone + " b\n": 200}
-	if got, err := l.counts(); err != nil || !maps.Equal(got, want) {
-		t.Errorf("%v, %v", got, err)
-	}
-	if _, err := (&ledger{os.NewFile(^uintptr(0), "none")}).counts(); err == nil {
-		t.Error("a missing ledger is empty")
-	}
-}
 
 // judged is the verdict on a demo that went well, but for what spoil does to it.
 func judged(spoil func(*verdict)) verdict {
