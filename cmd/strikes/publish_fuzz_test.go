@@ -25,11 +25,11 @@ func FuzzInput(f *testing.F) {
 			lines++
 		}
 		n, last := 0, 0
-		r := reader{stdin: strings.NewReader(string(input)), parse: jsonl.ParseText, blank: true, put: func(_ context.Context,
-			e entry) error {
-			n, last = n+1, e.line
+		r := reader{stdin: strings.NewReader(string(input)), parse: jsonl.ParseText, blank: true}
+		r.put = func(_ context.Context, batch []entry) error {
+			n, last = n+len(batch), batch[len(batch)-1].line
 			return nil
-		}}
+		}
 		if ndjson {
 			r.parse, r.blank = jsonl.ParseMessage, false
 		}

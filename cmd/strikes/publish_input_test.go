@@ -21,8 +21,10 @@ func bodies(t *testing.T, r reader, stdin string, files ...string) ([]string, er
 	t.Helper()
 	var got []string
 	r.stdin = strings.NewReader(stdin)
-	r.put = func(_ context.Context, e entry) error {
-		got = append(got, e.String()+" "+string(e.msg.Body))
+	r.put = func(_ context.Context, batch []entry) error {
+		for _, e := range batch {
+			got = append(got, e.String()+" "+string(e.msg.Body))
+		}
 		return nil
 	}
 	err := r.read(t.Context(), files)
@@ -61,6 +63,42 @@ func TestReaderNamesTheLine(t *testing.T) {
 	got, err := bodies(t, reader{parse: jsonl.ParseMessage}, "{\"body\":\"a\"}\n\n{\"body\":1}\n{\"body\":\"c\"}\n")
 	if len(got) != 1 || err == nil || !strings.HasPrefix(err.Error(), "stdin:3: ") {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestReaderBatches: the whole lines that are there are handed on together, in bounded batches, before the reader waits
+// for more.
+func TestReaderBatches(t *testing.T) {
+	from, to := io.Pipe()
+	batches := make(chan []entry)
+	r := reader{stdin: from, parse: jsonl.ParseText, put: func(_ context.Context, batch []entry) error {
+		batches <- batch
+		return nil
+	}}
+	go func() {
+		if err := r.read(t.Context(), nil); err != nil {
+			t.Error(err)
+		}
+		close(batches)
+	}()
+	large := strings.Repeat("x", batchBytes)
+	for _, tt := range []struct {
+		text string
+		want []int // the sizes of the batches
+	}{
+		{"a\nb\nhalf", []int{2}}, {" a line\n", []int{1}}, {strings.Repeat("c\n", batchEntries+1), []int{batchEntries, 1}},
+		{large + "\n" + large + "\nd\n", []int{1, 1, 1}},
+	} {
+		go io.WriteString(to, tt.text)
+		for _, want := range tt.want {
+			if batch := <-batches; len(batch) != want {
+				t.Errorf("a batch of %d after %.10q, want %d", len(batch), tt.text, want)
+			}
+		}
+	}
+	_ = to.Close()
+	if batch, more := <-batches; more {
+		t.Errorf("%d more", len(batch))
 	}
 }
 
