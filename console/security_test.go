@@ -1,8 +1,10 @@
 package console
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -10,8 +12,17 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	amqp "github.com/rabbitmq/amqp091-go"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
 )
 
 const token = "a token of enough bytes"
@@ -352,5 +363,158 @@ func TestGuesses(t *testing.T) {
 	}
 	if len(g.clients) > mostGuessing {
 		t.Errorf("%d clients are kept", len(g.clients))
+	}
+}
+
+// TestAuditNamesTheChange: an address cannot make the audit name another change than the one that is made.
+func TestAuditNamesTheChange(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	f.fail(t, "m-1")
+	for _, verb := range []Verb{VerbSkip, VerbReset} {
+		change := query("change", "verb", string(verb), "id", "m-1", "undo", "1")
+		if w := f.post(change, url.Values{"why": {"r"}, "number": {"1"}}); w.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s that undoes: %d, want 422", verb, w.Code)
+		}
+	}
+	if log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10); err != nil || len(log) > 0 {
+		t.Errorf("audit %v, %v", log, err)
+	}
+}
+
+// counted counts the bytes that are read from it.
+type counted struct {
+	io.Reader
+	read int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read += int64(n)
+	return n, err
+}
+
+// TestLargeForms: the console reads no more than a form, and keeps nothing on disk. A login comes before it knows the
+// visitor.
+func TestLargeForms(t *testing.T) {
+	f := newFixture(t, Options{Token: token})
+	for _, method := range []string{http.MethodPost, http.MethodGet} {
+		part := "--b\r\nContent-Disposition: form-data; name=\"f\"; filename=\"f\"\r\n\r\n"
+		body := &counted{Reader: io.MultiReader(strings.NewReader(part), strings.NewReader(strings.Repeat("x", 4<<20)))}
+		r := httptest.NewRequest(method, host+"/login", body)
+		r.Header.Set("Content-Type", "multipart/form-data; boundary=b")
+		f.ServeHTTP(httptest.NewRecorder(), r)
+		if body.read > 2*largestForm {
+			t.Errorf("%s: the console read %d bytes", method, body.read)
+		}
+	}
+}
+
+// TestDropThatDoesNotBegin leaves no file, open or empty.
+func TestDropThatDoesNotBegin(t *testing.T) {
+	f := newFixture(t, dropping(t))
+	f.kill(t, "r", "m-1")
+	f.broker.dead.all[0].Publishing.Headers = amqp.Table{"k": "v"}
+	f.redis.SetError("down")
+	answers(t, f.post(query("drop"), url.Values{"count": {"1"}, "why": {"r"}}), http.StatusServiceUnavailable)
+	f.redis.SetError("")
+	// the audit cannot be written
+	if err := f.redis.Set("strikes:1:{%2F/orders}:audit", "of another program"); err != nil {
+		t.Fatal(err)
+	}
+	answers(t, f.post(query("drop", "lane-header", "k", "lane", "v"), url.Values{"count": {"1"}, "why": {"r"}}),
+		http.StatusSeeOther)
+	says(t, f.ended(t), "nothing was done")
+	if files, err := os.ReadDir(f.opts.DropDir); err != nil || len(files) > 0 {
+		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// panicking is a hook of a store's client.
+type panicking struct {
+	on atomic.Bool
+}
+
+func (p *panicking) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (p *panicking) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if p.on.Load() {
+			panic("the store's hook")
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (p *panicking) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if p.on.Load() {
+			panic("the store's hook")
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// journal keeps the log.
+type journal struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+// TestPanicsAreRecovered has the store's client panic in whatever goroutine asks it. The program must survive each page
+// and a job.
+func TestPanicsAreRecovered(t *testing.T) {
+	server := miniredis.RunT(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	hook, logged := &panicking{}, &journal{}
+	client.AddHook(hook)
+	o := Options{
+		Store: counter.New(client, nil), Management: "http://localhost:15672", Allow: AllVerbs(),
+		Logger: slog.New(slog.NewTextHandler(logged, nil)),
+		Dial:   func(context.Context) (*amqp.Connection, error) { return nil, errors.New("no broker in this test") },
+	}.withDefaults()
+	need(t, o.validate())
+	b := &fakeBroker{status: hostileStatus(), dead: &fakeLetters{all: []*deadletter.Message{{ID: "m-1"}, {ID: "m-2"}},
+		gate: make(chan struct{})}}
+	f := &fixture{newConsole(o, b, endless), b, server}
+	t.Cleanup(func() { _ = f.Close() })
+
+	answers(t, f.post(query("replay"), url.Values{"why": {"fixed"}, "count": {"2"}}), http.StatusSeeOther)
+	b.dead.gate <- struct{}{} // its beginning is in the audit
+	hook.on.Store(true)
+	b.dead.gate <- struct{}{} // its end enters the audit, which panics
+	f.jobs.wait()
+	if s := f.jobs.of("orders").State(); s.Ended.IsZero() || s.OK || !strings.Contains(s.Result, errPanicked.Error()) {
+		t.Errorf("the job: %+v", s)
+	}
+	for _, path := range []string{query("dead"), query("lanes"), query("audit"), query("queue")} {
+		if w := f.get(path); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(),
+			errPanicked.Error()) {
+			t.Errorf("%s: %d: %s", path, w.Code, w.Body)
+		}
+	}
+	if !strings.Contains(logged.String(), "the store's hook") || !strings.Contains(logged.String(), "security_test.go") {
+		t.Errorf("the log lacks the panic or its stack: %s", logged)
+	}
+	b.panics.Store(true)
+	f.get("/queue?queue=bookings") // not read before
+	hook.on.Store(false)
+	b.panics.Store(false)
+	for _, path := range []string{query("dead"), "/queue?queue=bookings"} {
+		if w := f.get(path); w.Code != http.StatusOK || strings.Contains(w.Body.String(), errPanicked.Error()) {
+			t.Errorf("%s after that: %d: %s", path, w.Code, w.Body)
+		}
 	}
 }

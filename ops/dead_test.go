@@ -138,8 +138,6 @@ func TestGroups(t *testing.T) {
 
 // TestSummary: the text says where all dead letters are, and in which ways the missing ones may have gone.
 func TestSummary(t *testing.T) {
-	n := func(n int) *int { return &n }
-	taken := func(n int64) *int64 { return &n }
 	const lost = " unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost"
 	const unseen = lost + "; or waiting in the source queue, which only the management API shows"
 	for _, tc := range []struct {
@@ -147,33 +145,33 @@ func TestSummary(t *testing.T) {
 		want string
 	}{
 		{DeadLetters{}, "unknown whether they arrived: there is no queue q.dlq (--dead-letter-queue names another)"},
-		{DeadLetters{Holds: n(0)}, "q.dlq holds 0"},
-		{DeadLetters{Holds: n(5)}, "q.dlq holds 5"},
-		{DeadLetters{Holds: n(5), Blocked: 4, Removed: 1}, "q.dlq holds 5, 4 in blocked lanes, 1 replayed or dropped"},
-		{DeadLetters{Holds: n(9), Taken: taken(0)}, "q.dlq holds 9"},
-		{DeadLetters{Holds: n(9), Removed: 1, Unrecorded: 4},
+		{DeadLetters{Holds: new(0)}, "q.dlq holds 0"},
+		{DeadLetters{Holds: new(5)}, "q.dlq holds 5"},
+		{DeadLetters{Holds: new(5), Blocked: 4, Removed: 1}, "q.dlq holds 5, 4 in blocked lanes, 1 replayed or dropped"},
+		{DeadLetters{Holds: new(9), Taken: new(int64(0))}, "q.dlq holds 9"},
+		{DeadLetters{Holds: new(9), Removed: 1, Unrecorded: 4},
 			"q.dlq holds 9 (4 not known to the store), 1 replayed or dropped"},
-		{DeadLetters{Holds: n(1), Expired: 3}, "q.dlq holds 1, 3 whose records expired"},
-		{DeadLetters{Holds: n(3), Missing: 2}, "q.dlq holds 3; missing 2" + unseen},
-		{DeadLetters{Holds: n(3), Taken: taken(2)}, "q.dlq holds 3, at least 2 consumed from it in all"},
-		{DeadLetters{Holds: n(3), Taken: taken(1), Missing: 1},
+		{DeadLetters{Holds: new(1), Expired: 3}, "q.dlq holds 1, 3 whose records expired"},
+		{DeadLetters{Holds: new(3), Missing: 2}, "q.dlq holds 3; missing 2" + unseen},
+		{DeadLetters{Holds: new(3), Taken: new(int64(2))}, "q.dlq holds 3, at least 2 consumed from it in all"},
+		{DeadLetters{Holds: new(3), Taken: new(int64(1)), Missing: 1},
 			"q.dlq holds 3, at least 1 consumed from it in all; missing 1" + lost},
-		{DeadLetters{Holds: n(0), Taken: taken(0), Missing: 5}, "q.dlq holds 0; missing 5" + lost},
-		{DeadLetters{Holds: n(2), Removed: 2, Missing: 1}, "q.dlq holds 2, 2 replayed or dropped; missing 1" + unseen},
-		{DeadLetters{Holds: n(3), Taken: taken(0), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
-		{DeadLetters{Holds: n(2), Taken: taken(3), Removed: 2},
+		{DeadLetters{Holds: new(0), Taken: new(int64(0)), Missing: 5}, "q.dlq holds 0; missing 5" + lost},
+		{DeadLetters{Holds: new(2), Removed: 2, Missing: 1}, "q.dlq holds 2, 2 replayed or dropped; missing 1" + unseen},
+		{DeadLetters{Holds: new(3), Taken: new(int64(0)), Removed: 2}, "q.dlq holds 3, 2 replayed or dropped"},
+		{DeadLetters{Holds: new(2), Taken: new(int64(3)), Removed: 2},
 			"q.dlq holds 2, 2 replayed or dropped, at least 3 consumed from it in all"},
-		{DeadLetters{Holds: n(1), Taken: taken(3), Removed: 2, Missing: 1},
+		{DeadLetters{Holds: new(1), Taken: new(int64(3)), Removed: 2, Missing: 1},
 			"q.dlq holds 1, 2 replayed or dropped, at least 3 consumed from it in all; missing 1" + lost},
-		{DeadLetters{Holds: n(1), Waiting: 4, Taken: taken(0)},
+		{DeadLetters{Holds: new(1), Waiting: 4, Taken: new(int64(0))},
 			"q.dlq holds 1, 4 waiting in the source queue for the dead-letter route"},
-		{DeadLetters{Holds: n(1), Waiting: 2, Taken: taken(0), Removed: 1, Missing: 1},
+		{DeadLetters{Holds: new(1), Waiting: 2, Taken: new(int64(0)), Removed: 1, Missing: 1},
 			"q.dlq holds 1, 2 waiting in the source queue for the dead-letter route, 1 replayed or dropped; missing 1" + lost},
-		{DeadLetters{Holds: n(1), Out: 2, Unclear: 4},
+		{DeadLetters{Holds: new(1), Out: 2, Unclear: 4},
 			"q.dlq holds 1, 2 unacked by its consumers, 4 on the way or in use"},
-		{DeadLetters{Holds: n(1), Taken: taken(1), Unclear: 3},
+		{DeadLetters{Holds: new(1), Taken: new(int64(1)), Unclear: 3},
 			"q.dlq holds 1, at least 1 consumed from it in all, 3 on the way or in use"},
-		{DeadLetters{Holds: n(1), Missing: 3, Unclear: 1}, "q.dlq holds 1, 1 on the way or in use; missing 3" +
+		{DeadLetters{Holds: new(1), Missing: 3, Unclear: 1}, "q.dlq holds 1, 1 on the way or in use; missing 3" +
 			unseen},
 	} {
 		tc.d.Queue = "q.dlq"

@@ -183,7 +183,8 @@ func TestDeadLetterQueues(t *testing.T) {
 	}
 }
 
-// TestDeletedQueue: the dead-letter queue of a deleted queue is listed as that.
+// TestDeletedQueue: the dead-letter queue of a deleted queue is listed as that. A queue that is named twice is
+// collected once.
 func TestDeletedQueue(t *testing.T) {
 	c := Collector{lists: lists{listing: inspect.Listing{
 		Queues: []string{"orders"}, Routes: map[string]inspect.Route{"orders": {}, "orders.dlq": {}, "gone.dlq": {}},
@@ -196,13 +197,9 @@ func TestDeletedQueue(t *testing.T) {
 	if got := c.lists.deleted(s, "gone.dlq"); got != "gone" {
 		t.Errorf("gone.dlq takes the dead letters of %q", got)
 	}
-}
-
-// TestNamedTwice: a queue that is named twice is collected once.
-func TestNamedTwice(t *testing.T) {
-	twice := Collector{Names: []string{"b", "a", "b"}}
-	if got := twice.wanted(sight{}); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("%q", got)
+	c.Names = []string{"b", "a", "b"}
+	if got := c.wanted(s); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("named: %q", got)
 	}
 }
 

@@ -150,48 +150,46 @@ func TestReasonsAreBounded(t *testing.T) {
 
 func TestJudgeDeadLetters(t *testing.T) {
 	five := func(d DeadLetters) DeadLetters { d.Count = 5; return d }
-	n := func(n int) *int { return &n }
-	taken := func(n int64) *int64 { return &n }
 	for _, tc := range []struct {
 		d                DeadLetters
 		missing, unclear int64
 	}{
 		{five(DeadLetters{}), 0, 0},
 		{five(DeadLetters{Removed: 5}), 0, 0},
-		{DeadLetters{Holds: n(0)}, 0, 0},
-		{five(DeadLetters{Holds: n(5)}), 0, 0},
-		{five(DeadLetters{Holds: n(9), Taken: taken(0)}), 0, 0}, // others' dead letters too
-		{five(DeadLetters{Holds: n(3)}), 2, 0},
-		{five(DeadLetters{Holds: n(3), Taken: taken(2)}), 0, 0},
-		{five(DeadLetters{Holds: n(3), Taken: taken(7)}), 0, 0},
-		{five(DeadLetters{Holds: n(3), Taken: taken(1)}), 1, 0},
-		{five(DeadLetters{Holds: n(0), Taken: taken(0)}), 5, 0},
-		{five(DeadLetters{Holds: n(3), Removed: 2}), 0, 0},
-		{five(DeadLetters{Holds: n(2), Removed: 2}), 1, 0},
-		{five(DeadLetters{Holds: n(3), Taken: taken(0), Removed: 2}), 0, 0}, // the broker began to count later
-		{five(DeadLetters{Holds: n(3), Taken: taken(2), Removed: 2}), 0, 0}, // seen by both
-		{five(DeadLetters{Holds: n(2), Taken: taken(3), Removed: 2}), 0, 0},
-		{five(DeadLetters{Holds: n(1), Taken: taken(3), Removed: 2}), 1, 0},
-		{five(DeadLetters{Holds: n(3), Removed: 4}), 0, 0}, // copies of one
+		{DeadLetters{Holds: new(0)}, 0, 0},
+		{five(DeadLetters{Holds: new(5)}), 0, 0},
+		{five(DeadLetters{Holds: new(9), Taken: new(int64(0))}), 0, 0}, // others' dead letters too
+		{five(DeadLetters{Holds: new(3)}), 2, 0},
+		{five(DeadLetters{Holds: new(3), Taken: new(int64(2))}), 0, 0},
+		{five(DeadLetters{Holds: new(3), Taken: new(int64(7))}), 0, 0},
+		{five(DeadLetters{Holds: new(3), Taken: new(int64(1))}), 1, 0},
+		{five(DeadLetters{Holds: new(0), Taken: new(int64(0))}), 5, 0},
+		{five(DeadLetters{Holds: new(3), Removed: 2}), 0, 0},
+		{five(DeadLetters{Holds: new(2), Removed: 2}), 1, 0},
+		{five(DeadLetters{Holds: new(3), Taken: new(int64(0)), Removed: 2}), 0, 0}, // the broker began to count later
+		{five(DeadLetters{Holds: new(3), Taken: new(int64(2)), Removed: 2}), 0, 0}, // seen by both
+		{five(DeadLetters{Holds: new(2), Taken: new(int64(3)), Removed: 2}), 0, 0},
+		{five(DeadLetters{Holds: new(1), Taken: new(int64(3)), Removed: 2}), 1, 0},
+		{five(DeadLetters{Holds: new(3), Removed: 4}), 0, 0}, // copies of one
 		// a dead letter that the source keeps for its route is there
-		{five(DeadLetters{Holds: n(1), Waiting: 4, Taken: taken(0)}), 0, 0},
-		{five(DeadLetters{Holds: n(1), Waiting: 2, Taken: taken(0), Removed: 1}), 1, 0},
-		{five(DeadLetters{Holds: n(5), Waiting: 2, Taken: taken(0)}), 0, 0}, // they have just arrived
+		{five(DeadLetters{Holds: new(1), Waiting: 4, Taken: new(int64(0))}), 0, 0},
+		{five(DeadLetters{Holds: new(1), Waiting: 2, Taken: new(int64(0)), Removed: 1}), 1, 0},
+		{five(DeadLetters{Holds: new(5), Waiting: 2, Taken: new(int64(0))}), 0, 0}, // they have just arrived
 		// a queue that is not at rest is not judged
-		{five(DeadLetters{Holds: n(1), Out: 2, consumers: 1}), 0, 4},
-		{five(DeadLetters{Holds: n(1), Taken: taken(1), moving: true}), 0, 3},
-		{five(DeadLetters{Holds: n(1), recent: 1}), 3, 1},
-		{five(DeadLetters{Holds: n(1), recent: 9}), 0, 4},
-		{five(DeadLetters{Holds: n(5), consumers: 1, recent: 2}), 0, 0},
+		{five(DeadLetters{Holds: new(1), Out: 2, consumers: 1}), 0, 4},
+		{five(DeadLetters{Holds: new(1), Taken: new(int64(1)), moving: true}), 0, 3},
+		{five(DeadLetters{Holds: new(1), recent: 1}), 3, 1},
+		{five(DeadLetters{Holds: new(1), recent: 9}), 0, 4},
+		{five(DeadLetters{Holds: new(5), consumers: 1, recent: 2}), 0, 0},
 		// those whose records expired are not missing; those that others took are the oldest
-		{five(DeadLetters{Holds: n(1), Expired: 1}), 3, 0},
-		{five(DeadLetters{Holds: n(0), Expired: 5}), 0, 0},
-		{five(DeadLetters{Holds: n(1), Expired: 2, Taken: taken(3)}), 1, 0},
-		{five(DeadLetters{Holds: n(1), Expired: 2, Removed: 1, Taken: taken(2)}), 1, 0},
+		{five(DeadLetters{Holds: new(1), Expired: 1}), 3, 0},
+		{five(DeadLetters{Holds: new(0), Expired: 5}), 0, 0},
+		{five(DeadLetters{Holds: new(1), Expired: 2, Taken: new(int64(3))}), 1, 0},
+		{five(DeadLetters{Holds: new(1), Expired: 2, Removed: 1, Taken: new(int64(2))}), 1, 0},
 		// dead letters of blocked lanes hide no others, and may be missing too
-		{five(DeadLetters{Holds: n(9), Blocked: 4}), 0, 0},
-		{five(DeadLetters{Holds: n(8), Blocked: 4, Taken: taken(0)}), 1, 0},
-		{five(DeadLetters{Holds: n(5), Blocked: 4, recent: 4}), 0, 4},
+		{five(DeadLetters{Holds: new(9), Blocked: 4}), 0, 0},
+		{five(DeadLetters{Holds: new(8), Blocked: 4, Taken: new(int64(0))}), 1, 0},
+		{five(DeadLetters{Holds: new(5), Blocked: 4, recent: 4}), 0, 4},
 	} {
 		d := tc.d
 		if d.judge(); d.Missing != tc.missing || d.Unclear != tc.unclear {
@@ -202,7 +200,6 @@ func TestJudgeDeadLetters(t *testing.T) {
 
 // TestBlockedDeadLettersAreNotMissing: while the route is broken, consumers hold dead letters.
 func TestBlockedDeadLettersAreNotMissing(t *testing.T) {
-	n := func(n int) *int { return &n }
 	broken := []inspect.Finding{inspect.Say(inspect.CodeUnbound, nil)}
 	strange := []inspect.Finding{inspect.Say(inspect.CodeAtMostOnce, nil), inspect.Say(inspect.CodeLimitLow, nil)}
 	for _, tc := range []struct {
@@ -211,15 +208,15 @@ func TestBlockedDeadLettersAreNotMissing(t *testing.T) {
 		unacked          *int
 		missing, unclear int64
 	}{
-		{nil, 1, n(3), 4, 0},
-		{strange, 1, n(3), 4, 0},
-		{broken, 0, n(0), 4, 0},
-		{broken, 1, n(0), 4, 0},
-		{broken, 1, n(3), 1, 3},
-		{broken, 1, n(9), 0, 4},
+		{nil, 1, new(3), 4, 0},
+		{strange, 1, new(3), 4, 0},
+		{broken, 0, new(0), 4, 0},
+		{broken, 1, new(0), 4, 0},
+		{broken, 1, new(3), 1, 3},
+		{broken, 1, new(9), 0, 4},
 		{broken, 1, nil, 0, 4},
 	} {
-		d := DeadLetters{Count: 5, Holds: n(1)}
+		d := DeadLetters{Count: 5, Holds: new(1)}
 		d.judge()
 		if d.suppose(tc.route, tc.consumers, tc.unacked); d.Missing != tc.missing || d.Unclear != tc.unclear {
 			t.Errorf("%+v: %d missing, %d unclear", tc, d.Missing, d.Unclear)
@@ -229,22 +226,21 @@ func TestBlockedDeadLettersAreNotMissing(t *testing.T) {
 
 // TestUnrecordedDeadLetters: a store that has lost its data leaves dead letters behind that it does not know.
 func TestUnrecordedDeadLetters(t *testing.T) {
-	n := func(n int) *int { return &n }
 	for _, tc := range []struct {
 		d    DeadLetters
 		want int64
 	}{
 		{DeadLetters{}, 0},
-		{DeadLetters{Count: 5, Holds: n(5)}, 0},
-		{DeadLetters{Count: 5, Holds: n(3)}, 0},
-		{DeadLetters{Holds: n(5)}, 5},
-		{DeadLetters{Count: 2, Holds: n(5)}, 3},
-		{DeadLetters{Count: 4, Removed: 2, Holds: n(5)}, 3},
-		{DeadLetters{Count: 4, Expired: 1, Holds: n(5)}, 1}, // the fourth lies there without its record
-		{DeadLetters{Count: 5, Expired: 2, Holds: n(5)}, 0}, // so do two more messages with the ids of others
-		{DeadLetters{Count: 2, Blocked: 3, Holds: n(5)}, 0},
-		{DeadLetters{Holds: n(5), consumers: 1}, 0}, // the figures are not of one moment
-		{DeadLetters{Holds: n(5), moving: true}, 0},
+		{DeadLetters{Count: 5, Holds: new(5)}, 0},
+		{DeadLetters{Count: 5, Holds: new(3)}, 0},
+		{DeadLetters{Holds: new(5)}, 5},
+		{DeadLetters{Count: 2, Holds: new(5)}, 3},
+		{DeadLetters{Count: 4, Removed: 2, Holds: new(5)}, 3},
+		{DeadLetters{Count: 4, Expired: 1, Holds: new(5)}, 1}, // the fourth lies there without its record
+		{DeadLetters{Count: 5, Expired: 2, Holds: new(5)}, 0}, // so do two more messages with the ids of others
+		{DeadLetters{Count: 2, Blocked: 3, Holds: new(5)}, 0},
+		{DeadLetters{Holds: new(5), consumers: 1}, 0}, // the figures are not of one moment
+		{DeadLetters{Holds: new(5), moving: true}, 0},
 	} {
 		d := tc.d
 		d.remain()
@@ -325,7 +321,6 @@ func TestAnEmptyQueueBlocksNothing(t *testing.T) {
 	waits.Due = noon.Add(time.Hour)
 	moved.Move.Top, moved.Due = 1, noon.Add(time.Hour)
 	returning.Move.Top, returning.Due = 1, noon.Add(-time.Second)
-	n := func(i int) *int { return &i }
 	for _, tt := range []struct {
 		name    string
 		r       counter.Record
@@ -333,14 +328,14 @@ func TestAnEmptyQueueBlocksNothing(t *testing.T) {
 		unacked *int
 		want    int
 	}{
-		{"gone", old, 0, n(0), 0},
-		{"gone before its retry", waits, 0, n(0), 0},
-		{"ready", old, 1, n(0), 1},
-		{"a consumer has it", old, 0, n(1), 1},
+		{"gone", old, 0, new(0), 0},
+		{"gone before its retry", waits, 0, new(0), 0},
+		{"ready", old, 1, new(0), 1},
+		{"a consumer has it", old, 0, new(1), 1},
 		{"unknown without the API", old, 0, nil, 1},
-		{"the figures are older than its step", recent, 0, n(0), 1},
-		{"in a delay queue", moved, 0, n(0), 1},
-		{"on its way back", returning, 0, n(0), 1},
+		{"the figures are older than its step", recent, 0, new(0), 1},
+		{"in a delay queue", moved, 0, new(0), 1},
+		{"on its way back", returning, 0, new(0), 1},
 	} {
 		s := Status{Time: noon, Ready: tt.ready, Unacked: tt.unacked, Consumers: 1}
 		s.judge(facts{QueueState: counter.QueueState{Time: noon}, records: map[counter.Message]counter.Record{{}: tt.r}})

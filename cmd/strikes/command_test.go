@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -254,4 +256,57 @@ func alive(pid int) bool {
 	}
 	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output() //nolint:gosec,noctx // a number
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
+}
+
+func TestTail(t *testing.T) {
+	long := strings.Repeat("x", tailBytes)
+	tests := []struct {
+		name   string
+		writes []string
+		want   string
+	}{
+		{"nothing", nil, ""},
+		{"trimmed", []string{"  bad ", "order\n\n"}, "bad order"},
+		{"all lines that fit", []string{"one\n", "two\n"}, "one\ntwo"},
+		{"cut to whole lines", []string{long, "\nthe", " reason\n"}, "the reason"},
+		{"one long line", []string{"a" + long}, long},
+		{"one long line, ended", []string{"a" + long + "\n"}, long[1:]},
+		{"one long write", []string{long + "\n" + long[:tailBytes-1]}, long[:tailBytes-1]},
+		{"no text", []string{"\xff\xfe"}, "\uFFFD"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var tail tail
+			for _, s := range tt.writes {
+				if n, err := io.WriteString(&tail, s); n != len(s) || err != nil {
+					t.Fatal(n, err)
+				}
+			}
+			if got := tail.String(); got != tt.want || !utf8.ValidString(got) {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestOwnLinesBeginFresh: a line of this program begins on a fresh line, also after half a line of CMD's. Nothing else
+// is added to CMD's output.
+func TestOwnLinesBeginFresh(t *testing.T) {
+	var out strings.Builder
+	var shared place
+	cmd, other, own := stream{&shared, &out, false}, stream{&shared, &out, false}, stream{&shared, &out, true}
+	for _, w := range []struct {
+		to   stream
+		text string
+	}{
+		{own, "retry a\n"}, {cmd, "half"}, {cmd, ""}, {own, "retry b\n"}, {own, "retry c\n"}, {cmd, " way"},
+		{other, " there\n"}, {own, "ack d\n"},
+	} {
+		if n, err := w.to.Write([]byte(w.text)); n != len(w.text) || err != nil {
+			t.Errorf("%q: %d, %v", w.text, n, err)
+		}
+	}
+	if want := "retry a\nhalf\nretry b\nretry c\n way there\nack d\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
 }

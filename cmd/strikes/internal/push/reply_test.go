@@ -71,17 +71,6 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestEncode(t *testing.T) {
-	for in, want := range map[string]string{
-		"": "", "order-17": "order-17", "a b": "a%20b", "50%": "50%25", "%20": "%2520", "é": "%C3%A9",
-		"\x00\x7f\xff": "%00%7F%FF", "a+b/c:d": "a+b/c:d",
-	} {
-		if got := encode(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
 // FuzzReason: whatever an endpoint sends, the reason is short, and safe to print.
 func FuzzReason(f *testing.F) {
 	f.Add(500, "a\x1b[31m", "http://u:hush@h/", "7")

@@ -1,10 +1,16 @@
+//go:build unix
+
 package render
 
 import (
 	"bytes"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/creack/pty"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
@@ -64,5 +70,65 @@ func TestWithoutAReason(t *testing.T) {
 			strings.HasSuffix(line, " ") || strings.Contains(line, ": ;") {
 			t.Errorf("%q", line)
 		}
+	}
+}
+
+// TestDelay: a status shows the depth of each delay queue, and warns of messages that could not return.
+func TestDelay(t *testing.T) {
+	lane := []ops.DelayQueue{{Queue: "strikes.delay.1m", Messages: 3}, {Queue: "strikes.delay.24h", Messages: 1},
+		{Queue: "strikes.delay.lost"}}
+	lost := []ops.DelayQueue{{Queue: "strikes.delay.lost", Messages: 2}}
+	const depths = "delayed    4 messages of all queues: 1m 3, 24h 1"
+	const warned = "lost       strikes.delay.lost: 2 messages came back to a queue that was gone; see docs/operations.md"
+	for _, tc := range []struct {
+		seen []ops.DelayQueue
+		want []term.Row
+	}{
+		{nil, nil},
+		{lane, []term.Row{{Text: depths}}},
+		{append(lane[:2:2], lost...), []term.Row{{Text: depths}, {Text: warned, Kind: term.Alarm}}},
+		{lost, []term.Row{{Text: warned, Kind: term.Alarm}}},
+	} {
+		var p page
+		if p.delayQueues(tc.seen); !slices.Equal(tc.want, p) {
+			t.Errorf("%v: %+v", tc.seen, p)
+		}
+		var out bytes.Buffer
+		if err := Overview(&out, ops.Overview{Queues: []ops.Summary{{Queue: "q"}, {Queue: "r"}}, DelayQueues: tc.seen},
+			1); err != nil {
+			t.Fatal(err)
+		}
+		end := "and 1 more\nconsumers and ready messages are up to 10 s old; strikes status QUEUE reads them now\n"
+		for _, row := range tc.want {
+			end += row.Text + "\n"
+		}
+		if !strings.HasSuffix(out.String(), end) {
+			t.Errorf("all queues: %q does not end with %q", out.String(), end)
+		}
+	}
+}
+
+// TestOverviewOf80Columns: a narrow terminal shows for how long a queue has been stopped without a record of a message,
+// how many messages wait, and why.
+func TestOverviewOf80Columns(t *testing.T) {
+	const refused = "exit status 75: dial tcp 10.0.0.7:5432: connection refused"
+	none, some := 0, 40
+	o := ops.Overview{Time: noon, Queues: []ops.Summary{{
+		Queue: "orders-of-the-shop", Ready: &some, Consumers: &none, Stopped: 12 * time.Minute,
+		Dead:    ops.DeadLetters{Holds: &none},
+		Waiting: &ops.WaitingMessages{Messages: 16, Since: earlierBy(12 * time.Minute), Why: refused},
+		Breaker: &ops.Breaker{Since: earlierBy(12 * time.Minute), Open: true, Failed: 8, Alike: 8, Reason: refused},
+	}}}
+	ours, theirs, err := pty.Open()
+	need(t, err)
+	defer ours.Close()
+	need(t, pty.Setsize(ours, &pty.Winsize{Rows: 24, Cols: 80}))
+	need(t, Overview(theirs, o, 0))
+	need(t, theirs.Close())
+	shown, _ := io.ReadAll(ours) // ends with an error because the other end is closed
+	_, row, _ := strings.Cut(strings.TrimSpace(string(shown)), "\n")
+	got := strings.Join(strings.Fields(row), " ")
+	if !strings.HasPrefix(got, "orders-of-the-sh… 12m 16 0 0 no progress: exit status 75…") {
+		t.Errorf("%q", shown)
 	}
 }
