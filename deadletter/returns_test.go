@@ -49,25 +49,31 @@ func TestWear(t *testing.T) {
 		before  int64
 		ready   int
 		fails   error
+		denies  bool // the store takes no note
 		refused bool
 		seen    int64
 		whole   bool
 		after   int64
 	}{
-		{"nothing known", million, 0, 5, nil, false, 3, true, 0},
-		{"half of the limit is near", million, 0, 5, nil, false, million/2 - 1, true, million / 2},
-		{"near", million, million / 2, 5, nil, true, 0, false, million / 2},
-		{"far", million, million / 4, 5, nil, false, million / 4, true, million/4 + 1},
-		{"a part was read", million, million / 3, 5, nil, false, 7, false, million / 3},
-		{"all of it was read, and the worn messages are gone", million, million / 3, 5, nil, false, 7, true, 0},
-		{"empty, so later messages are others", million, million / 2, 0, nil, false, 0, true, 0},
-		{"the store is down", million, million / 2, 5, down, false, 0, true, million / 2},
-		{"by force, below the limit", 20, 19, 5, nil, false, 19, true, 20},
-		{"by force, at the limit", 20, 20, 5, nil, true, 0, false, 20},
-		{"by force, and the store is down", 20, 0, 5, down, true, 0, false, 0},
-		{"no limit", 0, 1 << 40, 5, nil, false, 0, true, 1 << 40},
+		{"nothing known", million, 0, 5, nil, false, false, 3, true, 0},
+		{"half of the limit is near", million, 0, 5, nil, false, false, million/2 - 1, true, million / 2},
+		{"near", million, million / 2, 5, nil, false, true, 0, false, million / 2},
+		{"far", million, million / 4, 5, nil, false, false, million / 4, true, million/4 + 1},
+		{"a part was read", million, million / 3, 5, nil, false, false, 7, false, million / 3},
+		{"all of it was read, and the worn messages are gone", million, million / 3, 5, nil, false, false, 7, true, 0},
+		{"empty, so later messages are others", million, million / 2, 0, nil, false, false, 0, true, 0},
+		{"the store is down", million, million / 2, 5, down, false, false, 0, true, million / 2},
+		{"by force, below the limit", 20, 19, 5, nil, false, false, 19, true, 20},
+		{"by force, at the limit", 20, 20, 5, nil, false, true, 0, false, 20},
+		{"by force, and the store is down", 20, 0, 5, down, false, true, 0, false, 0},
+		{"by force, and the store takes no note, so the next one may delete", 20, 0, 5, nil, true, true, 0, false, 0},
+		{"far, and the store takes no note", million, 0, 5, nil, true, false, 0, false, 0},
+		{"no limit", 0, 1 << 40, 5, nil, false, false, 0, true, 1 << 40},
 	} {
 		store := &keptReturns{highest: tt.before, fails: tt.fails}
+		if tt.denies {
+			store.denied = errors.New("NOPERM")
+		}
 		w := &wear{q: &Queue{Name: "q.dlq", Returns: store, Handling: Handling{Limit: tt.limit, Take: true, Hold: true}}}
 		err := w.begin(t.Context(), "/", tt.ready)
 		if refused := errors.Is(err, ErrWorn); refused != tt.refused || refused != errors.Is(err, ErrUnsafe) {
@@ -79,18 +85,6 @@ func TestWear(t *testing.T) {
 		}
 		if store.highest != tt.after {
 			t.Errorf("%s: %d is noted, want %d", tt.name, store.highest, tt.after)
-		}
-	}
-}
-
-// TestForceNeedsTheStore: a store that does not take the note of a read by force would let the next one delete
-// messages.
-func TestForceNeedsTheStore(t *testing.T) {
-	for limit, refused := range map[int64]bool{20: true, 1_000_000: false} {
-		store := &keptReturns{denied: errors.New("NOPERM")}
-		w := &wear{q: &Queue{Name: "q.dlq", Returns: store, Handling: Handling{Limit: limit, Take: true, Hold: true}}}
-		if err := w.begin(t.Context(), "/", 5); errors.Is(err, ErrWorn) != refused {
-			t.Errorf("limit %d: %v", limit, err)
 		}
 	}
 }

@@ -23,17 +23,9 @@ import (
 func TestDeliveryCountTravels(t *testing.T) {
 	t.Parallel()
 	const limit = 20 // the default of RabbitMQ 4
-	queue := uniqueName(t, "travels")
+	queue := limitedQueue(t, limit, amqp.Table{argLimit: limit})
 	dead := queue + ".dlq"
-	args := amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": limit, "x-dead-letter-exchange": "",
-		"x-dead-letter-routing-key": dead}
 	ch := pubChannel(t)
-	_, err := ch.QueueDeclare(queue, true, false, false, false, args)
-	need(t, err)
-	_, err = ch.QueueDeclare(dead, true, false, false, false, amqp.Table{"x-queue-type": "quorum",
-		"x-delivery-limit": limit})
-	need(t, err)
-	deleteLater(t, queue)
 	publishBare(t, queue, amqp.Publishing{MessageId: "m"})
 	proctest.Eventually(t, time.Minute, "the message at its limit", func() bool {
 		d, ok, err := ch.Get(queue, false)
@@ -71,22 +63,16 @@ func TestDeliveryCountTravels(t *testing.T) {
 	})
 }
 
-// deadLettersOf returns a quorum queue with the messages m0, m1, …, as dead letters, and these arguments.
-func deadLettersOf(t *testing.T, n int, args amqp.Table) *deadletter.Queue {
+// limitedQueue declares a quorum queue with a delivery limit, and a quorum dead-letter queue with these arguments.
+func limitedQueue(t *testing.T, limit int, args amqp.Table) (queue string) {
 	t.Helper()
-	args["x-queue-type"] = "quorum"
-	queue := uniqueName(t, "orders")
+	queue = uniqueName(t, "orders")
 	deleteLater(t, queue)
-	deleteLater(t, queue+".dlq")
-	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-		if _, err := ch.QueueDeclare(queue+".dlq", true, false, false, false, args); err != nil {
-			return err
-		}
-		_, err := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-queue-type": "quorum",
-			"x-delivery-limit": 1000, "x-dead-letter-exchange": "", "x-dead-letter-routing-key": queue + ".dlq"})
-		return err
-	}))
-	return withDeadLetters(t, queue, n)
+	b := newTopo(t)
+	args["x-queue-type"] = "quorum"
+	b.queue(queue+".dlq", args)
+	b.queue(queue, amqp.Table{"x-queue-type": "quorum", argLimit: limit, argDLX: "", argDLK: queue + ".dlq"})
+	return queue
 }
 
 // TestTakingInPartsDeletesNothing: a dead-letter queue with a low delivery limit deletes a message that is returned too
@@ -97,7 +83,8 @@ func TestTakingInPartsDeletesNothing(t *testing.T) {
 	for _, singleActive := range []bool{false, true} { // which refuses basic.get
 		t.Run(fmt.Sprintf("single active consumer %v", singleActive), func(t *testing.T) {
 			const limit, n = 5, 12
-			q := deadLettersOf(t, n, amqp.Table{"x-delivery-limit": limit, "x-single-active-consumer": singleActive})
+			queue := limitedQueue(t, 1000, amqp.Table{argLimit: limit, "x-single-active-consumer": singleActive})
+			q := withDeadLetters(t, queue, n)
 			q.Handling = deadletter.Handling{Take: true, Limit: limit, SingleActive: singleActive, Why: "the limit is low"}
 			full := errors.New("the disk is full")
 			var kept []string
@@ -151,18 +138,7 @@ func consumeAll(t *testing.T, queue string, n int) (got []string) {
 func TestAnInterruptedReplayAtTheLimit(t *testing.T) {
 	t.Parallel()
 	const limit, n = 2, 12 // before 4.3, three windows
-	queue := uniqueName(t, "atlimit")
-	deleteLater(t, queue)
-	args := amqp.Table{"x-queue-type": "quorum", "x-delivery-limit": limit, "x-dead-letter-exchange": "",
-		"x-dead-letter-routing-key": queue + ".dlq"}
-	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-		if _, err := ch.QueueDeclare(queue, true, false, false, false, args); err != nil {
-			return err
-		}
-		_, err := ch.QueueDeclare(queue+".dlq", true, false, false, false, amqp.Table{"x-queue-type": "quorum",
-			"x-delivery-limit": limit})
-		return err
-	}))
+	queue := limitedQueue(t, limit, amqp.Table{argLimit: limit})
 	publish(t, queue, "m", n)
 	proctest.Eventually(t, time.Minute, "the messages at their limit", func() bool {
 		need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
@@ -197,7 +173,7 @@ func TestReplayBeyondTheConsumerTimeout(t *testing.T) {
 		t.Skipf("RabbitMQ %s closes the channel", v)
 	}
 	const n = 60
-	q := deadLettersOf(t, n, amqp.Table{"x-delivery-limit": 1 << 30, "x-consumer-timeout": 10_000})
+	q := withDeadLetters(t, limitedQueue(t, 1000, amqp.Table{argLimit: 1 << 30, "x-consumer-timeout": 10_000}), n)
 	r, err := q.Replay(t.Context(), deadletter.Replay{Rate: 2, Filter: deadletter.Filter{IDs: numbered("m", n)}})
 	if !errors.Is(err, deadletter.ErrInterrupted) || r.Done == 0 {
 		t.Errorf("%+v, %v", r, err)

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -19,8 +20,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestDoctorExaminesTheDelayQueues finds delay queues that are missing, were declared otherwise, or are changed by a
-// policy.
+// TestDoctorExaminesTheDelayQueues declares the delay queues, and finds those that are missing, were declared
+// otherwise, or are changed by a policy.
 func TestDoctorExaminesTheDelayQueues(t *testing.T) {
 	t.Parallel() // most of it is waiting for the API
 	b, management := topoDial(t, servertest.VirtualHost(t)), managementURL(t)
@@ -45,22 +46,29 @@ func TestDoctorExaminesTheDelayQueues(t *testing.T) {
 	want("no lane")
 	spec := topology.Spec{Queue: b.name(), DelayQueues: true}
 	b.declare(spec)
+	b.declare(spec) // again: nothing changes
 	want("declared")
 
 	hour := broker.DelayQueues[2]
-	remove := func() {
-		b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(hour.Name, false, false, false); return err })
-	}
 	broken := "delay-queue-broken: the delay queues cannot be used: "
-	remove()
+	b.remove(hour.Name)
 	want("missing", broken+`queue "strikes.delay.1h" does not exist`)
-	for argument, value := range map[string]any{broker.ArgTTL: int64(1), broker.ArgDeadLetterExchange: "elsewhere"} {
-		args := hour.Arguments()
-		args[argument] = value
-		b.queue(hour.Name, args)
+	for _, pairs := range [][]any{
+		{broker.ArgTTL, int64(1)},
+		{broker.ArgDeadLetterExchange, "elsewhere"},
+		{broker.ArgDeadLetterExchange, nil, broker.ArgStrategy, nil},
+	} {
+		argument := fmt.Sprint(pairs[0])
+		b.queue(hour.Name, changed(hour.Arguments(), pairs...))
 		want(argument, broken+`queue "strikes.delay.1h" has another `+argument)
-		remove()
+		if err := topology.Declare(t.Context(), b.conn, spec); err == nil || !strings.Contains(err.Error(), argument+" ") {
+			t.Errorf("declare over another %s: %v", argument, err)
+		}
+		b.remove(hour.Name)
 	}
+	b.declare(spec)
+	b.must(func(ch *amqp.Channel) error { return ch.ExchangeDelete(hour.Name, false, false) })
+	want("an exchange is missing", broken+`exchange "strikes.delay.1h" does not exist`)
 	b.declare(spec)
 
 	shortenDelayQueues(t, management, b.conn.Config.Vhost, 30*time.Minute)

@@ -1,14 +1,13 @@
 package integration
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
 )
@@ -42,8 +41,8 @@ func TestDoctorLimitedDeadLetterQueue(t *testing.T) {
 				b.queue(q+".dlq", limited)
 				b.bind(q+".dlq", "", q+".dlx")
 				b.queue(q, args(q))
-				severity := ""
-				_, findings := b.examine(inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)})
+				severity, needed := "", inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
+				_, findings := b.examine(needed)
 				for _, f := range findings {
 					if f.Code == "dead-letter-queue-limited" {
 						severity = f.Severity.String()
@@ -60,7 +59,9 @@ func TestDoctorLimitedDeadLetterQueue(t *testing.T) {
 				}
 				kept, steady := -1, time.Now()
 				proctest.Eventually(t, time.Minute, "the dead letters are at rest", func() bool {
-					if now := b.depths(q)[1] + b.waiting(q); now != kept {
+					load, err := doctor.Measure(t.Context(), b.conn, needed)
+					need(t, err)
+					if now := b.depths(q)[1] + load.DeadLettering; now != kept {
 						kept, steady = now, time.Now()
 					}
 					return kept == sent || kept < sent && time.Since(steady) > rest
@@ -71,18 +72,4 @@ func TestDoctorLimitedDeadLetterQueue(t *testing.T) {
 			})
 		}
 	}
-}
-
-// waiting is how many dead letters a quorum queue keeps until another queue takes them.
-func (b topo) waiting(queue string) int {
-	b.t.Helper()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Get(managementURL(b.t) + "/api/queues/%2F/" + queue)
-	need(b.t, err)
-	defer res.Body.Close()
-	var shown struct {
-		Waiting int `json:"messages_dlx"`
-	}
-	need(b.t, json.NewDecoder(res.Body).Decode(&shown))
-	return shown.Waiting
 }

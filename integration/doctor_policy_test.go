@@ -1,8 +1,6 @@
 package integration
 
 import (
-	"encoding/json"
-	"net/http"
 	"os/exec"
 	"strings"
 	"testing"
@@ -25,9 +23,12 @@ func TestDoctorReadsPolicies(t *testing.T) {
 			b.way(q, "fanout", "")
 			b.queue(q, amqp.Table{"x-queue-type": kind})
 			b.queue(q+".dlq", lettersTo())
-			need := inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
+			needed := inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
+			api, err := needed.API()
+			need(t, err)
 			proctest.Eventually(t, time.Minute, "the API shows that there is no policy", func() bool {
-				return policyShown(t, q)
+				shown, err := api.Queue(t.Context(), "/", q)
+				return err == nil && shown.PolicyKnown
 			})
 			set := func(definition map[string]any) {
 				topoAPI(t, "PUT", "policies/%2F/"+q, map[string]any{"pattern": "^" + q + "$", "apply-to": "queues",
@@ -35,7 +36,7 @@ func TestDoctorReadsPolicies(t *testing.T) {
 			}
 
 			b.policy(q, map[string]any{"max-length": 5000, "overflow": "reject-publish"})
-			codes, findings := b.examine(need)
+			codes, findings := b.examine(needed)
 			if !strings.Contains(codes, "error no-dead-letter-exchange") {
 				t.Fatalf("without a dead-letter exchange: %s", codes)
 			}
@@ -49,7 +50,7 @@ func TestDoctorReadsPolicies(t *testing.T) {
 				if !b.fix(fixable(findings)) {
 					t.Fatalf("no command: %v", findings)
 				}
-				if codes, findings = b.examine(need); strings.Contains(codes, "no-dead-letter-exchange") {
+				if codes, findings = b.examine(needed); strings.Contains(codes, "no-dead-letter-exchange") {
 					t.Errorf("after the command: %v", findings)
 				}
 				proctest.Eventually(t, time.Minute, "the queue applies the policy", func() bool { return b.deadLetters(q) })
@@ -57,11 +58,11 @@ func TestDoctorReadsPolicies(t *testing.T) {
 				b.forgetPolicy("strikes." + q)
 			}
 			set(map[string]any{"dead-letter-exchange": q + ".dlx"})
-			if codes, findings = b.examine(need); strings.Contains(codes, "no-dead-letter-exchange") {
+			if codes, findings = b.examine(needed); strings.Contains(codes, "no-dead-letter-exchange") {
 				t.Errorf("with one by policy: %v", findings)
 			}
 			set(map[string]any{"expires": 3600000})
-			if codes, findings = b.examine(need); !strings.Contains(codes, "no-dead-letter-exchange") {
+			if codes, findings = b.examine(needed); !strings.Contains(codes, "no-dead-letter-exchange") {
 				t.Errorf("without it again: %v", findings)
 			}
 		})
@@ -83,20 +84,6 @@ func (b topo) deadLetters(queue string) (landed bool) {
 		return err
 	})
 	return landed
-}
-
-// policyShown says whether the API shows which policy applies to the queue, if only that none does.
-func policyShown(t *testing.T, queue string) bool {
-	t.Helper()
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	res, err := client.Get(managementURL(t) + "/api/queues/%2F/" + queue)
-	need(t, err)
-	defer res.Body.Close()
-	var shown struct {
-		Policy map[string]any `json:"effective_policy_definition"`
-	}
-	need(t, json.NewDecoder(res.Body).Decode(&shown))
-	return shown.Policy != nil
 }
 
 func fixable(all []inspect.Finding) []inspect.Finding {
