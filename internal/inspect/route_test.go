@@ -64,15 +64,12 @@ func unroutable(from, to string) func(*Facts) {
 	}
 }
 
-// keeps is a queue that is known, with pairs of arguments.
-func keeps(name string, pairs ...any) func(*Facts) {
+// keeps is a queue that is known, with the arguments that the words set.
+func keeps(name string, words ...string) func(*Facts) {
 	return func(f *Facts) {
-		args := amqp.Table{}
-		for i := 0; i < len(pairs); i += 2 {
-			args[pairs[i].(string)] = pairs[i+1]
-		}
-		f.knows().Queues[name] = &broker.Queue{Name: name, Declared: broker.Declared{Type: "classic", Durable: true,
-			Args: args}}
+		q := broker.Queue{Name: name, Declared: broker.Declared{Type: "classic", Durable: true, Args: amqp.Table{}}}
+		set(&q, strings.Join(words, " "))
+		f.knows().Queues[name] = &q
 	}
 }
 
@@ -93,11 +90,10 @@ func topic(s string) keyPattern { return keyPattern{s, true} }
 
 func TestLoopRule(t *testing.T) {
 	const (
-		ttl  = "x-message-ttl"
 		loop = "error " + CodeLoop
 		late = "warning " + "dead-letter-delay-loop"
 	)
-	byDefault := with(broker.ArgDeadLetterExchange, "")
+	const defaultExchange = "x-dead-letter-exchange="
 	tests := []struct {
 		name string
 		f    []func(*Facts)
@@ -109,86 +105,76 @@ func TestLoopRule(t *testing.T) {
 			`come back to the queue through exchange "q.dlx"`},
 		{"fanout, bound to the queue alone", changes(exchange("q.dlx", "fanout", toQueue("q", ""))), loop,
 			"reach no other queue"},
-		{"direct, its key", changes(with(broker.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"),
-			toQueue("q", "k"))), loop, `with the routing key "k"`},
-		{"direct, another key", changes(with(broker.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "k"),
+		{"direct, its key", changes("x-dead-letter-routing-key=k", exchange("q.dlx", "direct", toQueue("d", "k"), toQueue("q",
+			"k"))), loop, `with the routing key "k"`},
+		{"direct, another key", changes("x-dead-letter-routing-key=k", exchange("q.dlx", "direct", toQueue("d", "k"),
 			toQueue("q", "x"))), "", ""},
-		{"direct, the messages' own key", changes(published(key("q"), key("k")), exchange("q.dlx",
-			"direct", toQueue("q", "k"))), loop, ""},
+		{"direct, the messages' own key", changes(published(key("q"), key("k")), exchange("q.dlx", "direct", toQueue("q",
+			"k"))), loop, ""},
 		{"direct, a key of no message", changes(published(key("q"), key("k")), exchange("q.dlx", "direct", toQueue("d", "k"),
 			toQueue("q", "x"))), "", ""},
 		{"direct, own keys not known", changes(exchange("q.dlx", "direct", toQueue("q", "x"))), loop, ""},
-		{"direct, a key that a topic lets through", changes(published(key("q"), topic("eu.*")), exchange("q.dlx",
-			"direct", toQueue("q", "eu.1"))), loop, ""},
-		{"topic, its key", changes(with(broker.ArgDeadLetterKey, "eu.1"), exchange("q.dlx",
-			"topic", toQueue("q", "eu.*"))), loop, ""},
-		{"topic, another key", changes(with(broker.ArgDeadLetterKey, "us.1"), exchange("q.dlx", "topic", toQueue("d", "#"),
+		{"direct, a key that a topic lets through", changes(published(key("q"), topic("eu.*")), exchange("q.dlx", "direct",
+			toQueue("q", "eu.1"))), loop, ""},
+		{"topic, its key", changes("x-dead-letter-routing-key=eu.1", exchange("q.dlx", "topic", toQueue("q", "eu.*"))), loop,
+			""},
+		{"topic, another key", changes("x-dead-letter-routing-key=us.1", exchange("q.dlx", "topic", toQueue("d", "#"),
 			toQueue("q", "eu.*"))), "", ""},
 		{"topic, patterns that meet", changes(published(topic("*.1")), exchange("q.dlx", "topic", toQueue("q", "eu.#"))),
 			loop, ""},
 		{"topic, patterns that do not", changes(published(topic("*.1")), exchange("q.dlx", "topic", toQueue("d", "#"),
 			toQueue("q", "eu.*.2"))), "", ""},
-		{"headers that a message may have", changes(exchange("q.dlx", "headers", toQueue("d", ""), toQueue("q", ""))),
-			loop, ""},
+		{"headers that a message may have", changes(exchange("q.dlx", "headers", toQueue("d", ""), toQueue("q", ""))), loop,
+			""},
 		{"an exchange of another type", changes(exchange("q.dlx", "x-random", toQueue("d", ""), toQueue("q", ""))), loop, ""},
 
-		{"over another exchange", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in",
-			"fanout", toQueue("q", ""))), loop, `exchange "q.dlx", exchange "in"`},
-		{"over another exchange, by its key", changes(with(broker.ArgDeadLetterKey, "a"), exchange("q.dlx",
-			"fanout", toQueue("d", ""), toExchange("in", "")),
-			exchange("in", "direct", toQueue("q", "b"))), "", ""},
+		{"over another exchange", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in", "fanout",
+			toQueue("q", ""))), loop, `exchange "q.dlx", exchange "in"`},
+		{"over another exchange, by its key", changes("x-dead-letter-routing-key=a", exchange("q.dlx", "fanout", toQueue("d",
+			""), toExchange("in", "")), exchange("in", "direct", toQueue("q", "b"))), "", ""},
 		{"a key that a binding has chosen", changes(exchange("q.dlx", "direct", toExchange("in", "a")), exchange("in",
 			"direct", toQueue("q", "b"))), "", ""},
-		{"exchanges in a circle", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in",
-			"fanout", toExchange("q.dlx", ""), toQueue("d", ""))), "", ""},
-		{"alternate exchange", changes(with(broker.ArgDeadLetterKey, "k"), exchange("q.dlx", "direct", toQueue("d", "x")),
-			unroutable("q.dlx", "in"),
-			exchange("in", "fanout", toQueue("q", ""))), loop, `exchange "in"`},
-		{"alternate exchange that gets nothing", changes(with(broker.ArgDeadLetterKey, "k"), exchange("q.dlx",
-			"direct", toQueue("d", "k")), unroutable("q.dlx", "in"),
-			exchange("in", "fanout", toQueue("q", ""))), "", ""},
-		{"alternate exchange for the keys left over", changes(published(key("a"), key("b")), exchange("q.dlx",
-			"direct", toQueue("d", "a")), unroutable("q.dlx", "in"),
-			exchange("in", "fanout", toQueue("q", ""))), loop, ""},
-		{"alternate exchange, no key is left over", changes(published(key("a"), key("b")), exchange("q.dlx",
-			"direct", toQueue("d", "a"), toQueue("d", "b")),
-			unroutable("q.dlx", "in"), exchange("in", "fanout", toQueue("q", ""))), "", ""},
+		{"exchanges in a circle", changes(exchange("q.dlx", "fanout", toExchange("in", "")), exchange("in", "fanout",
+			toExchange("q.dlx", ""), toQueue("d", ""))), "", ""},
+		{"alternate exchange", changes("x-dead-letter-routing-key=k", exchange("q.dlx", "direct", toQueue("d", "x")),
+			unroutable("q.dlx", "in"), exchange("in", "fanout", toQueue("q", ""))), loop, `exchange "in"`},
+		{"alternate exchange that gets nothing", changes("x-dead-letter-routing-key=k", exchange("q.dlx", "direct",
+			toQueue("d", "k")), unroutable("q.dlx", "in"), exchange("in", "fanout", toQueue("q", ""))), "", ""},
+		{"alternate exchange for the keys left over", changes(published(key("a"), key("b")), exchange("q.dlx", "direct",
+			toQueue("d", "a")), unroutable("q.dlx", "in"), exchange("in", "fanout", toQueue("q", ""))), loop, ""},
+		{"alternate exchange, no key is left over", changes(published(key("a"), key("b")), exchange("q.dlx", "direct",
+			toQueue("d", "a"), toQueue("d", "b")), unroutable("q.dlx", "in"), exchange("in", "fanout", toQueue("q", ""))), "",
+			""},
 
-		{"default exchange, own name", changes(byDefault, with(broker.ArgDeadLetterKey, "q")), loop,
-			"the default exchange"},
-		{"default exchange, no key", changes(byDefault), loop, broker.ArgDeadLetterKey},
-		{"default exchange, keys that are not its name", changes(byDefault, published(key("a"), key("b"))), "", ""},
-		{"default exchange, another queue", changes(byDefault, with(broker.ArgDeadLetterKey, "d")), "", ""},
+		{"default exchange, own name", changes(defaultExchange, "x-dead-letter-routing-key=q"), loop, "the default exchange"},
+		{"default exchange, no key", changes(defaultExchange), loop, broker.ArgDeadLetterKey},
+		{"default exchange, keys that are not its name", changes(defaultExchange, published(key("a"), key("b"))), "", ""},
+		{"default exchange, another queue", changes(defaultExchange, "x-dead-letter-routing-key=d"), "", ""},
 
-		{"delay", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", ttl, int64(5000),
-			broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "q")), late,
-			`queue "w" (TTL 5000 ms), the default exchange`},
+		{"delay", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", "x-message-ttl=5000", lettersTo("q"))),
+			late, `queue "w" (TTL 5000 ms), the default exchange`},
 		{"delay by policy", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w"), func(f *Facts) {
 			f.Known.Queues["w"].Policy = amqp.Table{"message-ttl": int64(9), "dead-letter-exchange": "",
 				"dead-letter-routing-key": "q"}
 		}), late, `remove the dead-letter exchange of the queue "w"`},
-		{"delay that keeps the key", changes(with(broker.ArgDeadLetterKey, "w"), byDefault,
-			keeps("w", ttl, int64(5), broker.ArgDeadLetterExchange, "in"),
-			exchange("in", "direct", toQueue("q", "q"))), "", ""},
-		{"delay that ends elsewhere", changes(exchange("q.dlx", "fanout", toQueue("w", "")),
-			keeps("w", ttl, int64(5), broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "d")), "", ""},
-		{"delay of nothing", changes(exchange("q.dlx", "fanout", toQueue("w", "")),
-			keeps("w", ttl, int64(0), broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "q")), loop,
-			`remove the dead-letter exchange of the queue "w"`},
-		{"a queue that dead-letters back", changes(exchange("q.dlx", "fanout", toQueue("w", "")),
-			keeps("w", broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "q")), loop, ""},
-		{"two queues, one with a delay", changes(byDefault, with(broker.ArgDeadLetterKey, "v"),
-			keeps("v", broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "w"),
-			keeps("w", ttl, int64(5), broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "q")), late, ""},
-		{"with and without a delay", changes(exchange("q.dlx", "fanout", toQueue("w", ""), toQueue("q", "")),
-			keeps("w", ttl, int64(5), broker.ArgDeadLetterExchange, "q.dlx")), loop + ", " + late, ""},
-		{"the queue between, itself", changes(with(ttl, int64(5)), byDefault, with(broker.ArgDeadLetterKey, "v"),
-			keeps("v", broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "q")), late, ""},
-		{"a TTL of the queue, and straight back", changes(with(ttl, int64(5)), exchange("q.dlx", "fanout", toQueue("q", ""))),
+		{"delay that keeps the key", changes("x-dead-letter-routing-key=w", defaultExchange, keeps("w",
+			"x-message-ttl=5 x-dead-letter-exchange=in"), exchange("in", "direct", toQueue("q", "q"))), "", ""},
+		{"delay that ends elsewhere", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", "x-message-ttl=5",
+			lettersTo("d"))), "", ""},
+		{"delay of nothing", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", "x-message-ttl=0",
+			lettersTo("q"))), loop, `remove the dead-letter exchange of the queue "w"`},
+		{"a queue that dead-letters back", changes(exchange("q.dlx", "fanout", toQueue("w", "")), keeps("w", lettersTo("q"))),
 			loop, ""},
-		{"queues in a circle, not over the queue", changes(byDefault, with(broker.ArgDeadLetterKey, "v"),
-			keeps("v", broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "w"),
-			keeps("w", broker.ArgDeadLetterExchange, "", broker.ArgDeadLetterKey, "v")), "", ""},
+		{"two queues, one with a delay", changes(defaultExchange, "x-dead-letter-routing-key=v", keeps("v", lettersTo("w")),
+			keeps("w", "x-message-ttl=5", lettersTo("q"))), late, ""},
+		{"with and without a delay", changes(exchange("q.dlx", "fanout", toQueue("w", ""), toQueue("q", "")), keeps("w",
+			"x-message-ttl=5 x-dead-letter-exchange=q.dlx")), loop + ", " + late, ""},
+		{"the queue between, itself", changes("x-message-ttl=5", defaultExchange, "x-dead-letter-routing-key=v", keeps("v",
+			lettersTo("q"))), late, ""},
+		{"a TTL of the queue, and straight back", changes("x-message-ttl=5", exchange("q.dlx", "fanout", toQueue("q", ""))),
+			loop, ""},
+		{"queues in a circle, not over the queue", changes(defaultExchange, "x-dead-letter-routing-key=v", keeps("v",
+			lettersTo("w")), keeps("w", lettersTo("v"))), "", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -217,8 +203,7 @@ func TestTraceSaysWhatIsNotSeen(t *testing.T) {
 		t.Errorf("arguments: %+v", f.Route)
 	}
 	f = sound()
-	with(broker.ArgDeadLetterExchange, "")(&f)
-	with(broker.ArgDeadLetterKey, "")(&f)
+	set(&f.Queue, "x-dead-letter-exchange= x-dead-letter-routing-key=")
 	if f = traced(f); len(f.Route.wanted) > 0 {
 		t.Errorf("a queue without a name is to be looked up: %+v", f.Route)
 	}

@@ -27,6 +27,9 @@ func end(change func(*broker.Queue)) func(*Facts) {
 	return func(f *Facts) { change(&f.Vitals.Targets[0]) }
 }
 
+// endWith sets the dead-letter queue by words.
+func endWith(words string) func(*Facts) { return end(func(q *broker.Queue) { set(q, words) }) }
+
 // limitedEnd limits the dead-letter queue by policy.
 func limitedEnd(key, overflow string) func(*Facts) {
 	return end(func(t *broker.Queue) {
@@ -108,6 +111,11 @@ func TestJudgeClosely(t *testing.T) {
 	short.RawTimeout = float64(60000)
 	lazyHA := broker.Policy{Name: "ha", Pattern: ".*", ApplyTo: "all", Definition: broker.Table{"ha-mode": "all",
 		"max-length": int64(5)}}
+	const (
+		isClassic = "warning dead-letter-queue-classic"
+		keepsAll  = "warning dead-letter-queue-limited"
+		loses     = "error dead-letter-queue-limited"
+	)
 	tests := []struct {
 		name string
 		f    []func(*Facts)
@@ -115,93 +123,56 @@ func TestJudgeClosely(t *testing.T) {
 		want string
 	}{
 		{"sound", nil, ordered, ""},
-		{"nothing known of the end", changes(func(f *Facts) {
-			f.Vitals.Targets[0].Declared = broker.Declared{}
-		}), plain, ""},
+		{"nothing known of the end", changes(func(f *Facts) { f.Vitals.Targets[0].Declared = broker.Declared{} }), plain, ""},
 		{"astray", changes(func(f *Facts) { f.Vitals.Targets, f.astray = nil, true }), plain, "error dead-letter-unbound"},
-		{"end not durable", changes(end(func(t *broker.Queue) {
-			t.Durable = false
-		})), plain, "warning dead-letter-queue-temporary"},
-		{"end auto-delete", changes(end(func(t *broker.Queue) {
-			t.AutoDelete = true
-		})), plain, "warning dead-letter-queue-temporary"},
-		{"end exclusive", changes(end(func(t *broker.Queue) {
-			*t = broker.Queue{Name: "d", Exclusive: true}
-		})), plain, "warning dead-letter-queue-temporary"},
-		{"end expires by policy", changes(end(func(t *broker.Queue) {
-			t.Policy["expires"] = int64(5)
-		})), plain, "warning dead-letter-queue-temporary"},
-		{"end classic", changes(end(func(t *broker.Queue) {
-			t.Type, t.Args = "classic", nil
-		})), plain, "warning dead-letter-queue-classic"},
+		{"end not durable", changes(endWith("transient")), plain, "warning dead-letter-queue-temporary"},
+		{"end auto-delete", changes(endWith("auto-delete")), plain, "warning dead-letter-queue-temporary"},
+		{"end exclusive", changes(end(func(t *broker.Queue) { *t = broker.Queue{Name: "d", Exclusive: true} })), plain,
+			"warning dead-letter-queue-temporary"},
+		{"end expires by policy", changes(endWith("policy:expires=5")), plain, "warning dead-letter-queue-temporary"},
+		{"end classic", changes(classicEnd), plain, isClassic},
 		{"end stream", changes(end(func(t *broker.Queue) { t.Type, t.Args = "stream", nil })), plain,
 			"warning dead-letter-queue-stream"},
-		{"end limited by policy, drops its head", changes(limitedEnd("max-length", "")), plain,
-			"error dead-letter-queue-limited"},
-		{"end limited in bytes", changes(limitedEnd("max-length-bytes", "drop-head")), plain,
-			"error dead-letter-queue-limited"},
-		{"end that refuses, at least once", changes(limitedEnd("max-length", "reject-publish")), plain,
-			"warning dead-letter-queue-limited"},
-		{"end that refuses, at most once", changes(limitedEnd("max-length", "reject-publish"),
-			without(broker.ArgStrategy)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-limited"},
+		{"end limited by policy, drops its head", changes(limitedEnd("max-length", "")), plain, loses},
+		{"end limited in bytes", changes(limitedEnd("max-length-bytes", "drop-head")), plain, loses},
+		{"end that refuses, at least once", changes(limitedEnd("max-length", "reject-publish")), plain, keepsAll},
+		{"end that refuses, at most once", changes(limitedEnd("max-length", "reject-publish"), "-x-dead-letter-strategy"),
+			plain, "warning dead-letter-at-most-once, " + keepsAll},
 		{"end that refuses, at least once falls back", changes(classicEnd, limitedEnd("max-length", "reject-publish"),
-			without(broker.ArgOverflow)), plain, "warning dead-letter-at-most-once, warning dead-letter-queue-classic, " +
-			"error dead-letter-queue-limited"},
+			"-x-overflow"), plain, "warning dead-letter-at-most-once, " + isClassic + ", " + loses},
 		{"end that refuses, classic", changes(classic, classicEnd, limitedEnd("max-length", "reject-publish")), plain,
-			"warning dead-letter-queue-classic, error dead-letter-queue-limited"},
-		{"end that takes more, classic", changes(classic, limitedEnd("max-length", "reject-publish")), plain,
-			"warning dead-letter-queue-limited"},
-		{"end that drops its head, classic", changes(classic, limitedEnd("max-length", "drop-head")), plain,
-			"error dead-letter-queue-limited"},
+			isClassic + ", " + loses},
+		{"end that takes more, classic", changes(classic, limitedEnd("max-length", "reject-publish")), plain, keepsAll},
+		{"end that drops its head, classic", changes(classic, limitedEnd("max-length", "drop-head")), plain, loses},
 		{"end that refuses in bytes, classic", changes(classic, classicEnd, limitedEnd("max-length-bytes",
-			"reject-publish-dlx")), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
+			"reject-publish-dlx")), plain, isClassic + ", " + loses},
 		{"end that moves its head on, classic", changes(classic, limitedEnd("max-length", "drop-head"),
-			end(func(t *broker.Queue) {
-				t.Args[broker.ArgDeadLetterExchange] = "x"
-			})), plain, "warning dead-letter-queue-limited"},
+			endWith("x-dead-letter-exchange=x")), plain, keepsAll},
 		{"end that sends on what it refuses, classic", changes(classic, classicEnd, limitedEnd("max-length",
-			"reject-publish-dlx"), end(func(t *broker.Queue) {
-			t.Args[broker.ArgDeadLetterExchange] = "x"
-		})), plain, "warning dead-letter-queue-classic, warning dead-letter-queue-limited"},
+			"reject-publish-dlx"), endWith("x-dead-letter-exchange=x")), plain, isClassic + ", " + keepsAll},
 		{"end that refuses, with a DLX that it does not use", changes(classic, classicEnd, limitedEnd("max-length",
-			"reject-publish"), end(func(t *broker.Queue) {
-			t.Args[broker.ArgDeadLetterExchange] = "x"
-		})), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
+			"reject-publish"), endWith("x-dead-letter-exchange=x")), plain, isClassic + ", " + loses},
 		{"end that refuses beside one that keeps, classic", changes(classic, classicEnd, limitedEnd("max-length",
-			"reject-publish"), beside(true)), plain, "warning dead-letter-queue-classic, warning dead-letter-queue-limited"},
+			"reject-publish"), beside(true)), plain, isClassic + ", " + keepsAll},
 		{"end that refuses beside one that keeps some, classic", changes(classic, classicEnd, limitedEnd("max-length",
-			"reject-publish"), beside(false)), plain, "warning dead-letter-queue-classic, error dead-letter-queue-limited"},
-		{"end with TTL", changes(end(func(t *broker.Queue) {
-			t.Args["x-message-ttl"] = int64(5)
-		})), plain, "warning dead-letter-queue-ttl"},
-		{"all of it allowed", changes(end(func(t *broker.Queue) {
-			t.Durable = false
-		})), Need{Queue: "q", MaxRetries: 3, AllowDrop: true}, ""},
-		{"end with the default limit", changes(end(func(t *broker.Queue) {
-			delete(t.Args, broker.ArgDeliveryLimit)
-		})), plain, "warning dead-letter-queue-delivery-limit"},
-		{"end whose policy is not seen", changes(end(func(t *broker.Queue) {
-			delete(t.Args, broker.ArgDeliveryLimit)
+			"reject-publish"), beside(false)), plain, isClassic + ", " + loses},
+		{"end with TTL", changes(endWith("x-message-ttl=5")), plain, "warning dead-letter-queue-ttl"},
+		{"all of it allowed", changes(endWith("transient")), Need{Queue: "q", MaxRetries: 3, AllowDrop: true}, ""},
+		{"end with the default limit", changes(endWith("-x-delivery-limit")), plain,
+			"warning dead-letter-queue-delivery-limit"},
+		{"end whose policy is not seen", changes(endWith("-x-delivery-limit"), end(func(t *broker.Queue) {
 			t.PolicyKnown = false
 		})), plain, ""},
-		{"end without limit on 3.10", changes(end(func(t *broker.Queue) {
-			delete(t.Args, broker.ArgDeliveryLimit)
-			t.Version = broker.Version{Major: 3, Minor: 10}
-		})), plain, ""},
-		{"end with limit -1 on 3.10", changes(end(func(t *broker.Queue) {
-			t.Args[broker.ArgDeliveryLimit] = int64(-1)
-			t.Version = broker.Version{Major: 3, Minor: 10}
-		})), plain, "warning dead-letter-queue-delivery-limit"},
-		{"end with limit -1", changes(end(func(t *broker.Queue) {
-			t.Args[broker.ArgDeliveryLimit] = int64(-1)
-		})), plain, ""},
+		{"end without limit on 3.10", changes(endWith("3.10 -x-delivery-limit")), plain, ""},
+		{"end with limit -1 on 3.10", changes(endWith("3.10 x-delivery-limit=-1")), plain,
+			"warning dead-letter-queue-delivery-limit"},
+		{"end with limit -1", changes(endWith("x-delivery-limit=-1")), plain, ""},
 
-		{"TTL by argument and policy", changes(with("x-message-ttl", int64(9)), policy("message-ttl", int64(5))), plain,
-			"warning message-ttl"},
-		{"drop-head by policy", changes(with("x-max-length", int64(9)), policy("overflow", "drop-head")), plain,
+		{"TTL by argument and policy", changes("x-message-ttl=9 policy:message-ttl=5"), plain, "warning message-ttl"},
+		{"drop-head by policy", changes("x-max-length=9 policy:overflow=drop-head"), plain,
 			"warning dead-letter-at-most-once, warning drops-head"},
-		{"full queue that refuses", changes(with("x-max-length", int64(9))), plain, ""},
-		{"expires", changes(with("x-expires", int64(9))), plain, "warning expires"},
+		{"full queue that refuses", changes("x-max-length=9"), plain, ""},
+		{"expires", changes("x-expires=9"), plain, "warning expires"},
 
 		{"all members up", changes(members(3, 3)), plain, ""},
 		{"a member down", changes(members(3, 2)), plain, "warning queue-member-down"},
@@ -211,27 +182,26 @@ func TestJudgeClosely(t *testing.T) {
 		{"no member up", changes(members(3, 0)), plain, "error queue-minority"},
 		{"members not known", changes(members(0, 0)), plain, ""},
 		{"a start looks at no members", changes(members(3, 1), func(f *Facts) { f.Vitals = nil }), plain, ""},
-		{"end with a minority", changes(end(func(t *broker.Queue) {
-			t.Members, t.Online = nodes(3), nodes(1)
-		})), plain, "error queue-minority"},
+		{"end with a minority", changes(end(func(t *broker.Queue) { t.Members, t.Online = nodes(3), nodes(1) })), plain,
+			"error queue-minority"},
 
-		{"conflict", changes(policy("dead-letter-exchange", "x")), plain, "warning dead-letter-conflict"},
-		{"agreement", changes(policy("dead-letter-exchange", "q.dlx")), plain, ""},
-		{"keys in conflict", changes(with(broker.ArgDeadLetterKey, "a"), policy("dead-letter-routing-key", "b")), plain,
+		{"conflict", changes("policy:dead-letter-exchange=x"), plain, "warning dead-letter-conflict"},
+		{"agreement", changes("policy:dead-letter-exchange=q.dlx"), plain, ""},
+		{"keys in conflict", changes("x-dead-letter-routing-key=a policy:dead-letter-routing-key=b"), plain,
 			"warning dead-letter-conflict"},
 
 		{"foreign policy", changes(policies(lazyHA)), plain, "warning policy-not-applied"},
 		{"foreign policy for a classic queue", changes(classic, policies(broker.Policy{Name: "p", ApplyTo: "queues",
 			Definition: broker.Table{"delivery-limit": int64(5)}})), plain, "warning policy-not-applied"},
 		{"no foreign policy for a classic queue", changes(classic, policies(lazyHA)), plain, ""},
-		{"foreign policy that matches others",
-			changes(policies(broker.Policy{Pattern: "^r", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
-		{"foreign policy for another type",
-			changes(policies(broker.Policy{ApplyTo: "classic_queues", Definition: lazyHA.Definition})), plain, ""},
-		{"foreign policy for exchanges",
-			changes(policies(broker.Policy{ApplyTo: "exchanges", Definition: lazyHA.Definition})), plain, ""},
-		{"pattern that is not Go's",
-			changes(policies(broker.Policy{Pattern: "(?<!r)q", ApplyTo: "all", Definition: lazyHA.Definition})), plain, ""},
+		{"foreign policy that matches others", changes(policies(broker.Policy{Pattern: "^r", ApplyTo: "all",
+			Definition: lazyHA.Definition})), plain, ""},
+		{"foreign policy for another type", changes(policies(broker.Policy{ApplyTo: "classic_queues",
+			Definition: lazyHA.Definition})), plain, ""},
+		{"foreign policy for exchanges", changes(policies(broker.Policy{ApplyTo: "exchanges",
+			Definition: lazyHA.Definition})), plain, ""},
+		{"pattern that is not Go's", changes(policies(broker.Policy{Pattern: "(?<!r)q", ApplyTo: "all",
+			Definition: lazyHA.Definition})), plain, ""},
 		{"policy that is not seen yet", changes(policies(lazyHA), func(f *Facts) { f.PolicyKnown = false }), plain, ""},
 
 		{"messages without a consumer", changes(ready(3, 0)), closely, "warning no-consumer"},
@@ -240,33 +210,31 @@ func TestJudgeClosely(t *testing.T) {
 		{"messages and a consumer", changes(ready(3, 1)), closely, ""},
 		{"a stream, whose consumers AMQP does not count", changes(ready(3, 0), func(f *Facts) { f.Type = "stream" }), closely,
 			"error queue-type"},
-		{"messages that wait for their return", changes(ready(3, 0), with("x-message-ttl", int64(9))), closely,
-			"warning message-ttl"},
+		{"messages that wait for their return", changes(ready(3, 0), "x-message-ttl=9"), closely, "warning message-ttl"},
 
 		{"no acks", changes(consumedBy(acks(10), broker.Consumer{})), plain, "error auto-ack"},
 		{"no prefetch", changes(consumedBy(acks(0))), plain, "warning no-prefetch"},
 		{"priority", changes(consumedBy(acks(10), prior)), plain, "warning consumer-priority"},
 		{"priority, classic", changes(classic, consumedBy(prior)), plain, ""},
-		{"priority, several active", changes(with(broker.ArgSingleActive, false), consumedBy(prior)), plain, ""},
-		{"priority on 4.0", changes(on(4, 0), consumedBy(prior)), plain, ""},
+		{"priority, several active", changes("x-single-active-consumer=false", consumedBy(prior)), plain, ""},
+		{"priority on 4.0", changes("4.0", consumedBy(prior)), plain, ""},
 		{"acks and prefetch", changes(consumedBy(acks(10), acks(59))), plain, ""},
 		{"prefetch × backoff", changes(consumedBy(acks(61))), plain, "warning consumer-timeout"},
 		{"prefetch × short backoff", changes(consumedBy(acks(61))), fast, ""},
 		{"given timeout", changes(consumedBy(short)), plain, "warning consumer-timeout"},
 		{"given timeout, short backoff", changes(consumedBy(short)), fast, ""},
-		{"timeout by argument", changes(with("x-consumer-timeout", int64(60000))), plain, "warning consumer-timeout"},
-		{"timeout by policy", changes(policy("consumer-timeout", int64(60000))), plain, "warning consumer-timeout"},
-		{"long timeout by policy", changes(consumedBy(acks(61)), policy("consumer-timeout", int64(7200000))), plain, ""},
+		{"timeout by argument", changes("x-consumer-timeout=60000"), plain, "warning consumer-timeout"},
+		{"timeout by policy", changes("policy:consumer-timeout=60000"), plain, "warning consumer-timeout"},
+		{"long timeout by policy", changes(consumedBy(acks(61)), "policy:consumer-timeout=7200000"), plain, ""},
 		{"classic on 4.3 has none", changes(classic, consumedBy(acks(1000))), plain, ""},
-		{"classic on 4.0", changes(classic, on(4, 0), consumedBy(acks(1000))), plain, "warning consumer-timeout"},
+		{"classic on 4.0", changes(classic, "4.0", consumedBy(acks(1000))), plain, "warning consumer-timeout"},
 
 		{"transient messages", changes(classic, func(f *Facts) { f.Vitals.Bytes = 1 }), plain, "warning transient-messages"},
-		{"persistent messages", changes(classic, func(f *Facts) {
-			f.Vitals.Bytes, f.Vitals.PersistentBytes = 1, 1
-		}), plain, ""},
+		{"persistent messages", changes(classic, func(f *Facts) { f.Vitals.Bytes, f.Vitals.PersistentBytes = 1, 1 }), plain,
+			""},
 		{"priorities in use", changes(func(f *Facts) { f.Vitals.Priorities = 2 }), ordered, "error priorities-used"},
 		{"priorities in use, unordered", changes(func(f *Facts) { f.Vitals.Priorities = 2 }), plain, ""},
-		{"delayed retry by policy", changes(policy("delayed-retry-type", "all")), ordered, "error delayed-retry"},
+		{"delayed retry by policy", changes("policy:delayed-retry-type=all"), ordered, "error delayed-retry"},
 		{"not asked", changes(overAMQP, func(f *Facts) { f.Vitals = nil }),
 			Need{Queue: "q", MaxRetries: 3, Closely: true}, "warning bindings-unknown, warning not-seen"},
 		{"denied", changes(func(f *Facts) {

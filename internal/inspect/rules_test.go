@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -43,20 +44,49 @@ func overAMQP(f *Facts) {
 	f.Policy, f.PolicyKnown, f.Exchange = nil, false, Exchange{Exists: broker.Yes}
 }
 
-func without(args ...string) func(*Facts) {
-	return func(f *Facts) {
-		for _, a := range args {
-			delete(f.Args, a)
+// set changes a queue by words: "3.10" is its version, "x-max-length=5" an argument, "-x-overflow" an argument that it
+// does not have, and "policy:expires=5" a key of its policy. It may also be "transient" or "auto-delete".
+func set(q *broker.Queue, words string) {
+	for word := range strings.FieldsSeq(words) {
+		key, text, sets := strings.Cut(word, "=")
+		var value any = text
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			value = n
+		} else if on, err := strconv.ParseBool(text); err == nil {
+			value = on
+		}
+		arg, lacks := strings.CutPrefix(key, "-")
+		inPolicy, byPolicy := strings.CutPrefix(key, "policy:")
+		switch {
+		case lacks:
+			delete(q.Args, arg)
+		case byPolicy:
+			q.Policy[inPolicy] = value
+		case sets:
+			q.Args[key] = value
+		case word == "transient":
+			q.Durable = false
+		case word == "auto-delete":
+			q.AutoDelete = true
+		default:
+			if _, err := fmt.Sscanf(word, "%d.%d", &q.Version.Major, &q.Version.Minor); err != nil {
+				panic("no such word: " + word)
+			}
 		}
 	}
 }
 
-func with(name string, v any) func(*Facts) { return func(f *Facts) { f.Args[name] = v } }
+// lettersTo are the words for a queue whose dead letters go to another one through the default exchange.
+func lettersTo(queue string) string {
+	return "x-dead-letter-exchange= x-dead-letter-routing-key=" + queue
+}
 
-func policy(name string, v any) func(*Facts) { return func(f *Facts) { f.Policy[name] = v } }
+func noExchange(f *Facts) { f.Exchange = Exchange{Exists: broker.No} }
 
-func on(major, minor int) func(*Facts) {
-	return func(f *Facts) { f.Version = broker.Version{Major: major, Minor: minor} }
+// byDefault has dead letters go to the queue d through the default exchange.
+func byDefault(f *Facts) {
+	set(&f.Queue, lettersTo("d"))
+	f.Exchange = Exchange{Exists: broker.Yes}
 }
 
 func bound(kind string, bindings ...broker.Binding) func(*Facts) {
@@ -73,7 +103,20 @@ func away(names ...string) func(*Facts) {
 	}
 }
 
-func changes(c ...func(*Facts)) []func(*Facts) { return c }
+// changes are functions, and words that set the queue.
+func changes(of ...any) (all []func(*Facts)) {
+	for _, c := range of {
+		switch c := c.(type) {
+		case string:
+			all = append(all, func(f *Facts) { set(&f.Queue, c) })
+		case func(*Facts):
+			all = append(all, c)
+		default:
+			panic(fmt.Sprintf("a change of type %T", c))
+		}
+	}
+	return all
+}
 
 func changed(f Facts, changes []func(*Facts)) Facts {
 	for _, change := range changes {
@@ -108,144 +151,117 @@ func TestJudge(t *testing.T) {
 		want string // severities and codes, in order
 	}{
 		{"quorum as declared", nil, ordered, ""},
-		{"quorum as declared on 3.10", changes(on(3, 10)), ordered, ""},
+		{"quorum as declared on 3.10", changes("3.10"), ordered, ""},
 		{"quorum as declared, over AMQP", changes(overAMQP), ordered, "warning bindings-unknown"},
 		{"classic as declared", changes(classic), ordered, ""},
-		{"classic as declared on 3.10", changes(classic, on(3, 10)), ordered, ""},
+		{"classic as declared on 3.10", changes(classic, "3.10"), ordered, ""},
 
-		{"no limit on 3.10", changes(on(3, 10), without(broker.ArgDeliveryLimit)), limited, "error requeue-to-tail"},
-		{"no limit on 3.13", changes(on(3, 13), without(broker.ArgDeliveryLimit)), limited, "error requeue-to-tail"},
-		{"no limit on 4.0", changes(on(4, 0), without(broker.ArgDeliveryLimit)), limited, "warning delivery-limit-tight"},
-		{"no limit on 4.3", changes(without(broker.ArgDeliveryLimit)), limited, "warning delivery-limit-tight"},
-		{"no limit on 4.3, many retries", changes(without(broker.ArgDeliveryLimit)), Need{Queue: "q", MaxRetries: 17},
+		{"no limit on 3.10", changes("3.10 -x-delivery-limit"), limited, "error requeue-to-tail"},
+		{"no limit on 3.13", changes("3.13 -x-delivery-limit"), limited, "error requeue-to-tail"},
+		{"no limit on 4.0", changes("4.0 -x-delivery-limit"), limited, "warning delivery-limit-tight"},
+		{"no limit on 4.3", changes("-x-delivery-limit"), limited, "warning delivery-limit-tight"},
+		{"no limit on 4.3, many retries", changes("-x-delivery-limit"), Need{Queue: "q", MaxRetries: 17},
 			"error delivery-limit-low"},
-		{"no limit on 4.3, the most retries", changes(without(broker.ArgDeliveryLimit)), Need{Queue: "q", MaxRetries: 16},
+		{"no limit on 4.3, the most retries", changes("-x-delivery-limit"), Need{Queue: "q", MaxRetries: 16},
 			"warning delivery-limit-tight"},
-		{"limit -1 on 3.10", changes(on(3, 10), with(broker.ArgDeliveryLimit, int64(-1))), limited,
+		{"limit -1 on 3.10", changes("3.10 x-delivery-limit=-1"), limited, "error requeue-discards"},
+		{"limit -1 on 4.0", changes("4.0 x-delivery-limit=-1"), limited, "error requeue-to-tail"},
+		{"limit -1 on 4.2", changes("4.2 x-delivery-limit=-1"), limited, "error requeue-to-tail"},
+		{"limit -1 on 4.3", changes("x-delivery-limit=-1"), limited, ""},
+		{"limit -1 on 5.0", changes("5.0 x-delivery-limit=-1"), limited, ""},
+		{"limit 0 on 3.10", changes("3.10 x-delivery-limit=0"), limited, "error delivery-limit-low"},
+		{"limit MaxRetries+3", changes("x-delivery-limit=6"), limited, "error delivery-limit-low"},
+		{"limit MaxRetries+4", changes("x-delivery-limit=7"), limited, "warning delivery-limit-tight"},
+		{"limit MaxRetries+99", changes("x-delivery-limit=102"), limited, "warning delivery-limit-tight"},
+		{"limit MaxRetries+100", changes("x-delivery-limit=103"), limited, ""},
+		{"negative MaxRetries is none", changes("x-delivery-limit=4"), Need{Queue: "q", MaxRetries: -9},
+			"warning delivery-limit-tight"},
+		{"limit by policy on 3.10", changes("3.10 -x-delivery-limit policy:delivery-limit=500"), limited, ""},
+		{"lower limit by policy", changes("policy:delivery-limit=5"), limited, "error delivery-limit-low"},
+		{"higher limit by policy", changes("x-delivery-limit=5 policy:delivery-limit=500"), limited,
+			"error delivery-limit-low"},
+		{"limit -1, policy 500 on 4.0", changes("4.0 x-delivery-limit=-1 policy:delivery-limit=500"), limited, ""},
+		{"limit -1, policy 500 on 3.10", changes("3.10 x-delivery-limit=-1 policy:delivery-limit=500"), limited,
 			"error requeue-discards"},
-		{"limit -1 on 4.0", changes(on(4, 0), with(broker.ArgDeliveryLimit, int64(-1))), limited, "error requeue-to-tail"},
-		{"limit -1 on 4.2", changes(on(4, 2), with(broker.ArgDeliveryLimit, int64(-1))), limited, "error requeue-to-tail"},
-		{"limit -1 on 4.3", changes(with(broker.ArgDeliveryLimit, int64(-1))), limited, ""},
-		{"limit -1 on 5.0", changes(on(5, 0), with(broker.ArgDeliveryLimit, int64(-1))), limited, ""},
-		{"limit 0 on 3.10", changes(on(3, 10), with(broker.ArgDeliveryLimit, int64(0))), limited,
-			"error delivery-limit-low"},
-		{"limit MaxRetries+3", changes(with(broker.ArgDeliveryLimit, int64(6))), limited, "error delivery-limit-low"},
-		{"limit MaxRetries+4", changes(with(broker.ArgDeliveryLimit, int64(7))), limited, "warning delivery-limit-tight"},
-		{"limit MaxRetries+99", changes(with(broker.ArgDeliveryLimit, int64(102))), limited,
-			"warning delivery-limit-tight"},
-		{"limit MaxRetries+100", changes(with(broker.ArgDeliveryLimit, int64(103))), limited, ""},
-		{"negative MaxRetries is none", changes(with(broker.ArgDeliveryLimit, int64(4))), Need{Queue: "q", MaxRetries: -9},
-			"warning delivery-limit-tight"},
-		{"limit by policy on 3.10", changes(on(3, 10), without(broker.ArgDeliveryLimit),
-			policy("delivery-limit", int64(500))), limited, ""},
-		{"lower limit by policy", changes(policy("delivery-limit", int64(5))), limited, "error delivery-limit-low"},
-		{"higher limit by policy", changes(with(broker.ArgDeliveryLimit, int64(5)), policy("delivery-limit", int64(500))),
-			limited, "error delivery-limit-low"},
-		{"limit -1, policy 500 on 4.0", changes(on(4, 0), with(broker.ArgDeliveryLimit, int64(-1)),
-			policy("delivery-limit", int64(500))), limited, ""},
-		{"limit -1, policy 500 on 3.10", changes(on(3, 10), with(broker.ArgDeliveryLimit, int64(-1)),
-			policy("delivery-limit", int64(500))), limited, "error requeue-discards"},
-		{"quorum on an unknown version", changes(on(0, 0)), limited, "warning broker-unmeasured, error requeue-to-tail"},
-		{"classic on an unknown version", changes(classic, on(0, 0)), limited, "warning broker-unmeasured"},
-		{"RabbitMQ 3.9", changes(on(3, 9)), limited, "warning broker-unmeasured"},
+		{"quorum on an unknown version", changes("0.0"), limited, "warning broker-unmeasured, error requeue-to-tail"},
+		{"classic on an unknown version", changes(classic, "0.0"), limited, "warning broker-unmeasured"},
+		{"RabbitMQ 3.9", changes("3.9"), limited, "warning broker-unmeasured"},
 		{"another product", changes(func(f *Facts) { f.Product = "Hare" }), limited, "warning broker-unmeasured"},
-		{"stream", changes(func(f *Facts) {
-			f.Declared = broker.Declared{Type: "stream", Durable: true}
-		}), dropping, "error queue-type"},
+		{"stream", changes(func(f *Facts) { f.Declared = broker.Declared{Type: "stream", Durable: true} }), dropping,
+			"error queue-type"},
 
-		{"no exchange", changes(without(broker.ArgDeadLetterExchange)), limited, "error no-dead-letter-exchange"},
-		{"no exchange, allowed", changes(without(broker.ArgDeadLetterExchange)), dropping, ""},
-		{"no exchange seen", changes(overAMQP, without(broker.ArgDeadLetterExchange)), limited,
-			"error dead-letter-unproven"},
-		{"no exchange seen, allowed", changes(overAMQP, without(broker.ArgDeadLetterExchange)), dropping, ""},
-		{"classic, no exchange", changes(classic, without(broker.ArgDeadLetterExchange)), limited,
-			"error no-dead-letter-exchange"},
-		{"exchange by policy", changes(without(broker.ArgDeadLetterExchange), policy("dead-letter-exchange", "p")),
-			limited, ""},
-		{"exchange missing", changes(func(f *Facts) {
-			f.Exchange = Exchange{Exists: broker.No}
-		}), limited, "error dead-letter-exchange-missing"},
-		{"exchange missing, allowed", changes(func(f *Facts) {
-			f.Exchange = Exchange{Exists: broker.No}
-		}), dropping, "warning dead-letter-exchange-missing"},
+		{"no exchange", changes("-x-dead-letter-exchange"), limited, "error no-dead-letter-exchange"},
+		{"no exchange, allowed", changes("-x-dead-letter-exchange"), dropping, ""},
+		{"no exchange seen", changes(overAMQP, "-x-dead-letter-exchange"), limited, "error dead-letter-unproven"},
+		{"no exchange seen, allowed", changes(overAMQP, "-x-dead-letter-exchange"), dropping, ""},
+		{"classic, no exchange", changes(classic, "-x-dead-letter-exchange"), limited, "error no-dead-letter-exchange"},
+		{"exchange by policy", changes("-x-dead-letter-exchange policy:dead-letter-exchange=p"), limited, ""},
+		{"exchange missing", changes(noExchange), limited, "error dead-letter-exchange-missing"},
+		{"exchange missing, allowed", changes(noExchange), dropping, "warning dead-letter-exchange-missing"},
 		{"nothing bound", changes(bound("fanout")), limited, "error dead-letter-unbound"},
 		{"nothing bound, allowed", changes(bound("fanout")), dropping, "warning dead-letter-unbound"},
-		{"nothing bound, alternate exchange", changes(bound("fanout"), func(f *Facts) {
-			f.Exchange.Alternate = "x"
-		}), limited, "warning dead-letter-unbound"},
-		{"key bound", changes(with(broker.ArgDeadLetterKey, "k"), bound("direct", toQueue("d", "k"))), limited, ""},
-		{"key not bound", changes(with(broker.ArgDeadLetterKey, "k"), bound("direct", toQueue("d", "x"))), limited,
+		{"nothing bound, alternate exchange", changes(bound("fanout"), func(f *Facts) { f.Exchange.Alternate = "x" }),
+			limited, "warning dead-letter-unbound"},
+		{"key bound", changes("x-dead-letter-routing-key=k", bound("direct", toQueue("d", "k"))), limited, ""},
+		{"key not bound", changes("x-dead-letter-routing-key=k", bound("direct", toQueue("d", "x"))), limited,
 			"error dead-letter-unbound"},
 		{"key left open", changes(bound("direct", toQueue("d", "x"))), limited, "warning dead-letter-key-open"},
-		{"key with topic exchange", changes(with(broker.ArgDeadLetterKey, "k"), bound("topic", toQueue("d", "#"))),
-			limited, ""},
+		{"key with topic exchange", changes("x-dead-letter-routing-key=k", bound("topic", toQueue("d", "#"))), limited, ""},
 		{"to another exchange", changes(bound("fanout", broker.Binding{Destination: "q", DestinationType: "exchange"})),
 			limited, ""},
 		{"back to itself", changes(bound("fanout", toQueue("q", ""))), limited, "error dead-letter-loop"},
 		{"back to itself and on", changes(bound("fanout", toQueue("q", ""), toQueue("d", ""))), limited,
 			"error dead-letter-loop"},
-		{"default exchange", changes(with(broker.ArgDeadLetterExchange, ""), with(broker.ArgDeadLetterKey, "d"),
-			func(f *Facts) {
-				f.Exchange = Exchange{Exists: broker.Yes}
-			}), limited, ""},
-		{"default exchange, no such queue", changes(with(broker.ArgDeadLetterExchange, ""),
-			with(broker.ArgDeadLetterKey, "d"), func(f *Facts) {
-				f.Exchange = Exchange{Exists: broker.Yes}
-				f.knows().Queues["d"] = nil
-			}), limited, "error dead-letter-queue-missing"},
-		{"default exchange, no key", changes(with(broker.ArgDeadLetterExchange, "")), limited, "error dead-letter-loop"},
-		{"default exchange, own name", changes(with(broker.ArgDeadLetterExchange, ""), with(broker.ArgDeadLetterKey,
-			"q")), limited, "error dead-letter-loop"},
+		{"default exchange", changes(byDefault), limited, ""},
+		{"default exchange, no such queue", changes(byDefault, func(f *Facts) { f.knows().Queues["d"] = nil }), limited,
+			"error dead-letter-queue-missing"},
+		{"default exchange, no key", changes("x-dead-letter-exchange="), limited, "error dead-letter-loop"},
+		{"default exchange, own name", changes(lettersTo("q")), limited, "error dead-letter-loop"},
 		{"node down", changes(func(f *Facts) { f.Away = true }), limited, "error queue-node-down"},
 		{"node of the dead-letter queue down", changes(classic, away("q.dlq")), limited, awayError},
 		{"node of the dead-letter queue down, allowed", changes(classic, away("q.dlq")), dropping, awayWarning},
 		{"node of the dead-letter queue down, at least once", changes(away("q.dlq")), limited, awayWarning},
-		{"node of the queue behind the default exchange down", changes(classic, with(broker.ArgDeadLetterExchange, ""),
-			with(broker.ArgDeadLetterKey, "d"), away("d"), func(f *Facts) { f.Exchange = Exchange{Exists: broker.Yes} }),
-			limited, awayError},
+		{"node of the queue behind the default exchange down", changes(classic, byDefault, away("d")), limited, awayError},
 		{"nodes of both dead-letter queues down", changes(classic, bound("fanout", toQueue("a", ""), toQueue("b", "")),
 			away("a", "b")), limited, awayError + ", " + awayError},
 		{"node of one dead-letter queue down", changes(classic, bound("fanout", toQueue("a", ""), toQueue("b", "")),
 			away("a")), limited, awayWarning},
-		{"node of the queue of some dead letters down", changes(classic, bound("topic", toQueue("all", "#"),
-			toQueue("some", "eu")), away("some")), limited, awayWarning},
-		{"node of the queue of all dead letters down", changes(classic, bound("topic", toQueue("all", "#"),
-			toQueue("some", "eu")), away("all")), limited, awayError},
-		{"node of the queue of other dead letters down", changes(classic, bound("topic", toQueue("us", "us"),
-			toQueue("eu", "eu")), away("us")), limited, "warning dead-letter-key-open, " + awayWarning},
-		{"node down behind a delay", changes(classic, keeps("q.dlq", broker.ArgTTL, int64(9), broker.ArgDeadLetterExchange,
-			"", broker.ArgDeadLetterKey, "d"), away("d")), limited, awayError},
-		{"node down behind a queue", changes(classic, keeps("q.dlq", broker.ArgDeadLetterExchange, "",
-			broker.ArgDeadLetterKey, "d"), away("d")), limited, awayWarning},
-		{"at most once", changes(without(broker.ArgStrategy)), limited, "warning dead-letter-at-most-once"},
-		{"at least once without reject-publish", changes(without(broker.ArgOverflow)), limited,
-			"warning dead-letter-at-most-once"},
-		{"overflow by policy wins", changes(policy("overflow", "drop-head")), limited, "warning dead-letter-at-most-once"},
-		{"at most once, allowed", changes(without(broker.ArgStrategy)), dropping, ""},
+		{"node of the queue of some dead letters down", changes(classic, bound("topic", toQueue("all", "#"), toQueue("some",
+			"eu")), away("some")), limited, awayWarning},
+		{"node of the queue of all dead letters down", changes(classic, bound("topic", toQueue("all", "#"), toQueue("some",
+			"eu")), away("all")), limited, awayError},
+		{"node of the queue of other dead letters down", changes(classic, bound("topic", toQueue("us", "us"), toQueue("eu",
+			"eu")), away("us")), limited, "warning dead-letter-key-open, " + awayWarning},
+		{"node down behind a delay", changes(classic, keeps("q.dlq", "x-message-ttl=9", lettersTo("d")), away("d")), limited,
+			awayError},
+		{"node down behind a queue", changes(classic, keeps("q.dlq", lettersTo("d")), away("d")), limited, awayWarning},
+		{"at most once", changes("-x-dead-letter-strategy"), limited, "warning dead-letter-at-most-once"},
+		{"at least once without reject-publish", changes("-x-overflow"), limited, "warning dead-letter-at-most-once"},
+		{"overflow by policy wins", changes("policy:overflow=drop-head"), limited, "warning dead-letter-at-most-once"},
+		{"at most once, allowed", changes("-x-dead-letter-strategy"), dropping, ""},
 
-		{"not single active", changes(without(broker.ArgSingleActive)), ordered, "error not-single-active"},
-		{"not single active, unordered", changes(without(broker.ArgSingleActive)), limited, ""},
-		{"priorities", changes(classic, with(broker.ArgMaxPriority, int64(5))), ordered, "error priorities"},
-		{"priorities, unordered", changes(classic, with(broker.ArgMaxPriority, int64(5))), limited, ""},
-		{"delayed retry", changes(with(broker.ArgDelayedRetry, "all")), limited, "warning delayed-retry"},
-		{"delayed retry, ordered", changes(with(broker.ArgDelayedRetry, "all")), ordered, "error delayed-retry"},
-		{"delayed retry off", changes(with(broker.ArgDelayedRetry, "disabled")), ordered, ""},
+		{"not single active", changes("-x-single-active-consumer"), ordered, "error not-single-active"},
+		{"not single active, unordered", changes("-x-single-active-consumer"), limited, ""},
+		{"priorities", changes(classic, "x-max-priority=5"), ordered, "error priorities"},
+		{"priorities, unordered", changes(classic, "x-max-priority=5"), limited, ""},
+		{"delayed retry", changes("x-delayed-retry-type=all"), limited, "warning delayed-retry"},
+		{"delayed retry, ordered", changes("x-delayed-retry-type=all"), ordered, "error delayed-retry"},
+		{"delayed retry off", changes("x-delayed-retry-type=disabled"), ordered, ""},
 
 		{"exclusive", changes(func(f *Facts) {
 			*f = Facts{Product: "RabbitMQ", Description: broker.Description{
 				Queue: broker.Queue{Version: broker.Version{Major: 4, Minor: 3}, Exclusive: true}}}
 		}), dropping, "error exclusive"},
-		{"auto-delete", changes(func(f *Facts) { f.AutoDelete = true }), limited, "warning auto-delete"},
-		{"auto-delete, held", changes(func(f *Facts) { f.AutoDelete = true }), holding, "error auto-delete"},
-		{"expires, held", changes(with("x-expires", int64(9))), holding, "error expires"},
-		{"transient", changes(classic, func(f *Facts) { f.Durable = false }), limited, "warning transient"},
+		{"auto-delete", changes("auto-delete"), limited, "warning auto-delete"},
+		{"auto-delete, held", changes("auto-delete"), holding, "error auto-delete"},
+		{"expires, held", changes("x-expires=9"), holding, "error expires"},
+		{"transient", changes(classic, "transient"), limited, "warning transient"},
 		{"unreadable", changes(func(f *Facts) {
 			*f = Facts{Product: "RabbitMQ", Description: broker.Description{
 				Queue: broker.Queue{Version: broker.Version{Major: 4, Minor: 3}, Unread: "no permission"}}}
 		}), ordered, "error arguments-unknown"},
-		{"management in trouble", changes(overAMQP, func(f *Facts) {
-			f.Trouble = "401"
-		}), limited, "warning bindings-unknown, warning management-unreachable"},
+		{"management in trouble", changes(overAMQP, func(f *Facts) { f.Trouble = "401" }), limited,
+			"warning bindings-unknown, warning management-unreachable"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -263,22 +279,20 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 		f    []func(*Facts)
 		want []string
 	}{
-		{"exchange missing", changes(func(f *Facts) { f.Exchange = Exchange{Exists: broker.No} }), []string{`"q.dlx"`}},
-		{"key", changes(with(broker.ArgDeadLetterKey, "k"), bound("direct", broker.Binding{Key: "x"})),
-			[]string{`"q.dlx"`, `"k"`, `"x"`}},
-		{"limit", changes(with(broker.ArgDeliveryLimit, int64(5))), []string{
-			"is 5, by the queue's argument x-delivery-limit, and allows 1 of 3 retries", "again with x-delivery-limit=1000",
-			"a policy only lowers it",
-		}},
-		{"limit by policy", changes(policy("delivery-limit", int64(2)), func(f *Facts) { f.PolicyName = "all" }), []string{
+		{"exchange missing", changes(noExchange), []string{`"q.dlx"`}},
+		{"key", changes("x-dead-letter-routing-key=k", bound("direct", broker.Binding{Key: "x"})), []string{`"q.dlx"`, `"k"`,
+			`"x"`}},
+		{"limit", changes("x-delivery-limit=5"),
+			[]string{"is 5, by the queue's argument x-delivery-limit, and allows 1 of 3 retries",
+				"again with x-delivery-limit=1000", "a policy only lowers it"}},
+		{"limit by policy", changes("policy:delivery-limit=2", func(f *Facts) { f.PolicyName = "all" }), []string{
 			`is 2, by policy "all", and allows no retries`, `set delivery-limit=1000 in policy "all"`,
 		}},
-		{"limit -1", changes(on(4, 0), with(broker.ArgDeliveryLimit, int64(-1))),
-			[]string{"delivery limit -1 on RabbitMQ 4.0", "set delivery-limit=1000 by policy"}},
-		{"default limit", changes(without(broker.ArgDeliveryLimit)), []string{"20", "4.3", "policy"}},
-		{"tail", changes(on(3, 10), without(broker.ArgDeliveryLimit)), []string{"3.10", "x-delivery-limit=1000",
-			"policy"}},
-		{"tail, policy not seen", changes(overAMQP, on(3, 10), without(broker.ArgDeliveryLimit)),
+		{"limit -1", changes("4.0 x-delivery-limit=-1"), []string{"delivery limit -1 on RabbitMQ 4.0",
+			"set delivery-limit=1000 by policy"}},
+		{"default limit", changes("-x-delivery-limit"), []string{"20", "4.3", "policy"}},
+		{"tail", changes("3.10 -x-delivery-limit"), []string{"3.10", "x-delivery-limit=1000", "policy"}},
+		{"tail, policy not seen", changes(overAMQP, "3.10 -x-delivery-limit"),
 			[]string{"give the URL of the management API (Check.Management)"}},
 	}
 	for _, tt := range tests {
