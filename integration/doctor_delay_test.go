@@ -25,8 +25,7 @@ import (
 func TestDoctorExaminesTheDelayQueues(t *testing.T) {
 	t.Parallel() // most of it is waiting for the API
 	b, management := topoDial(t, servertest.VirtualHost(t)), managementURL(t)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
-	checkup := doctor.Checkup{Conn: b.conn, Need: inspect.Need{Management: management, HTTPClient: client}}
+	checkup := doctor.Checkup{Conn: b.conn, Need: inspect.Need{Management: management}}
 	seen := func() (all []string) {
 		report := checkup.Broker(t.Context())
 		need(t, report.Err)

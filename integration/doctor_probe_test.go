@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -65,14 +64,6 @@ func TestDoctorProbesThePlace(t *testing.T) {
 func TestDoctorProbesTheLanding(t *testing.T) {
 	t.Parallel()
 	none := inspect.Need{}
-	consumer := func(b topo, q string) {
-		ch, err := b.conn.Channel()
-		if err == nil {
-			_, err = ch.Consume(q, "", false, false, false, false, nil)
-		}
-		need(b.t, err)
-		b.t.Cleanup(func() { ch.Close() })
-	}
 	tests := []struct {
 		patient        // want is the codes of the probe
 		reason  string // why it was refused
@@ -94,7 +85,7 @@ func TestDoctorProbesTheLanding(t *testing.T) {
 		}, none, "probe-lost"}},
 		{patient{"a consumer would get it", func(b topo, q string) {
 			on(quorum)(b, q)
-			consumer(b, q+".dlq")
+			attended(func(topo, string) {}, 10, false, nil)(b, q+".dlq")
 		}, none, "probe-refused"}, "1 consumer of the dead-letter queue", "stop its consumers"},
 		{patient{"it would be one among others", func(b topo, q string) {
 			on(quorum)(b, q)
@@ -227,8 +218,7 @@ func TestDoctorLists(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
-		listing, err := doctor.List(t.Context(), b.conn, inspect.Need{Management: managementURL(t), HTTPClient: client})
+		listing, err := doctor.List(t.Context(), b.conn, inspect.Need{Management: managementURL(t)})
 		if err != nil {
 			return err
 		}
