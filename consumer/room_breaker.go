@@ -56,7 +56,12 @@ func newBreakerRoom(s *session, before rooms) room {
 	}
 	s.reports, s.failed = true, r.failed
 	if !s.Ordered {
-		s.more, s.lacking = make(chan (<-chan amqp.Delivery)), sync.OnceFunc(r.lacking)
+		s.more = make(chan (<-chan amqp.Delivery))
+		s.lacking = sync.OnceFunc(func() {
+			s.Logger.Info("a message came after the consumer beyond the prefetch had ended: another session begins, so that "+
+				"it comes again", "queue", s.Queue)
+			r.end()
+		})
 	}
 	return r
 }
@@ -123,13 +128,6 @@ func (r *breakerRoom) beforeSettlement(ctx context.Context, d *delivery, next st
 	return next, nil
 }
 
-// lacking ends the session, so that a message that amqp091-go dropped returns to the queue.
-func (r *breakerRoom) lacking() {
-	r.s.Logger.Info("a message came after the consumer beyond the prefetch had ended: another session begins, so that "+
-		"it comes again", "queue", r.s.Queue)
-	r.end()
-}
-
 // around reads the breaker until the session has ended. So the store also hears of a success during a stop.
 func (r *breakerRoom) around(ctx context.Context, _ *amqp.Connection,
 	consume func(context.Context) error) (again bool, err error) {
@@ -151,7 +149,7 @@ func (r *breakerRoom) beside(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case calm := <-r.gate.Fetch():
+		case calm := <-r.gate.Fetches:
 			// A consumer that is accepted too late gets messages that nothing takes. They return with the channel.
 			err := r.fresh(ctx, calm)
 			if says := (*amqp.Error)(nil); errors.As(err, &says) && says.Code == amqp.NotAllowed {
@@ -191,23 +189,22 @@ func (r *breakerRoom) fresh(ctx context.Context, calm <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	cancel := func() { // those that come until then are still taken
+	ended := make(chan struct{})
+	defer func() { _ = bound.Within(closeTimeout, func() { <-ended }) }()
+	go func() { // messages that come until it is cancelled are still taken
+		defer close(ended)
+		select {
+		case <-calm:
+		case <-ctx.Done():
+		}
 		if err := channel.Cancel(tag, false); err != nil {
 			r.s.Logger.Warn("ending the consumer of messages beyond the prefetch", "queue", r.s.Queue, "error", err)
 		}
-	}
-	var ending sync.WaitGroup
-	defer func() { _ = bound.Within(closeTimeout, ending.Wait) }()
+	}()
 	for {
 		select {
 		case <-ctx.Done():
-			if calm != nil {
-				ending.Go(cancel)
-			}
 			return nil
-		case <-calm:
-			calm = nil
-			ending.Go(cancel)
 		case d, ok := <-more:
 			if !ok {
 				return nil

@@ -33,15 +33,13 @@ func (c *Checkup) breaker(ctx context.Context, s counter.QueueState, vhost, queu
 		if err != nil {
 			return nil, err
 		}
-		last, n := burstOf(dead, s.Time)
-		if n == 0 {
-			return nil, nil
+		if last, n := burstOf(dead, s.Time); n > 0 {
+			return []inspect.Finding{inspect.Say("no-breaker", inspect.Vars{
+				"n": n, "within": burstWithin, "at": last.At.Format(time.RFC3339), "why": printable.Line(last.Reason, 200),
+				"without": len(without), "of": len(consumers), "name": printable.Line(without[0].Consumer, 80),
+				"queue": shell.Operands(queue),
+			})}, nil
 		}
-		return []inspect.Finding{inspect.Say("no-breaker", inspect.Vars{
-			"n": n, "within": burstWithin, "at": last.At.Format(time.RFC3339), "why": printable.Line(last.Reason, 200),
-			"without": len(without), "of": len(consumers), "name": printable.Line(without[0].Consumer, 80),
-			"queue": shell.Operands(queue),
-		})}, nil
 	}
 	return nil, nil
 }
@@ -49,26 +47,19 @@ func (c *Checkup) breaker(ctx context.Context, s counter.QueueState, vhost, queu
 // burstOf returns the newest of the dead letters in the latest burst, and how many there are; 0: there is no burst. A
 // message that its handler rejected, or that killed its process, is at fault itself, and a skip is an operator's.
 func burstOf(dead []counter.DeadReason, now time.Time) (last counter.DeadReason, n int) {
-	groups := map[string][]counter.DeadReason{}
-	for _, d := range dead {
-		switch d.Cause {
-		case counter.CauseRejected, counter.CauseCrashed, counter.CauseSkipped:
+	atFault := []counter.Cause{counter.CauseRejected, counter.CauseCrashed, counter.CauseSkipped}
+	within := map[string][]time.Time{} // the latest deaths of each reason
+	byTime := func(a, b counter.DeadReason) int { return a.At.Compare(b.At) }
+	for _, d := range slices.SortedFunc(slices.Values(dead), byTime) {
+		if slices.Contains(atFault, d.Cause) || now.Sub(d.At) >= burstRecent {
 			continue
 		}
-		if now.Sub(d.At) < burstRecent {
-			why := reason.Normalise(d.Reason)
-			groups[why] = append(groups[why], d)
-		}
-	}
-	for _, all := range groups {
-		slices.SortFunc(all, func(a, b counter.DeadReason) int { return a.At.Compare(b.At) })
-		for to, from := 0, 0; to < len(all); to++ {
-			for all[to].At.Sub(all[from].At) > burstWithin {
-				from++
-			}
-			if in := to - from + 1; in >= burst && !all[to].At.Before(last.At) {
-				last, n = all[to], in
-			}
+		why := reason.Normalise(d.Reason)
+		within[why] = append(slices.DeleteFunc(within[why], func(at time.Time) bool {
+			return d.At.Sub(at) > burstWithin
+		}), d.At)
+		if in := len(within[why]); in >= burst {
+			last, n = d, in
 		}
 	}
 	return last, n

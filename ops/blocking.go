@@ -20,10 +20,8 @@ type Message struct {
 	Since      time.Time `json:"since,omitzero"`  // first failed attempt, or start if none failed
 	Running    time.Time `json:"running_since,omitzero"`
 	Next       time.Time `json:"next_attempt,omitzero"` // not before
-	// until when its last attempt may wait for another message to succeed; zero: it does not
-	Awaits   time.Time `json:"awaits_success_until,omitzero"`
-	Failures int       `json:"failures"`
-	Crashes  int       `json:"crashes"`
+	Failures   int       `json:"failures"`
+	Crashes    int       `json:"crashes"`
 	// to a delay queue; it waits there, or its consumer holds it for the rest
 	Moved   bool `json:"moved,omitempty"`
 	Suspect bool `json:"suspect,omitempty"`
@@ -57,8 +55,6 @@ func (m Message) Doing(now time.Time) string {
 		return "left running: its process died, or was cut off"
 	case m.State == Forgotten:
 		return "not delivered since: it waits for a consumer, or left the queue"
-	case !m.Awaits.IsZero():
-		return "its last attempt may wait for another message to succeed, " + printable.Rough(m.Awaits.Sub(now)) + " at most"
 	case m.State == Ready:
 		return m.ready
 	case m.Moved:
@@ -106,8 +102,9 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 		m.Running = r.OpenSince
 	case Ready:
 		var begins bool
-		if m.ready, begins = s.ready(); begins && m.Attempt == m.Limit {
-			m.Awaits = s.breaker.AwaitedBy(r, s.Time)
+		m.ready, begins = s.ready()
+		if begins && 1 < m.Attempt && m.Attempt == m.Limit && s.breaker.Awaited.After(s.Time) { // perhaps another one does
+			m.ready = "its last attempt may wait up to 30s for another message to succeed"
 		}
 	case Waiting:
 		m.Next = s.Time.Add(seen.Wait)

@@ -46,10 +46,9 @@ func (b *Breaker) Text(now time.Time) string {
 	text := fmt.Sprintf("no progress since %s (%s): %s failed, none succeeded. Nothing is counted.",
 		b.Since.UTC().Format(time.RFC3339), now.Sub(b.Since).Round(time.Second),
 		printable.Plural(b.Failed, "message"))
-	switch wait := b.Next.Sub(now).Round(time.Second); {
-	case b.Open && wait > 0:
+	if wait := b.Next.Sub(now).Round(time.Second); b.Open && wait > 0 {
 		text += fmt.Sprintf(" Next probe in %s.", wait)
-	case b.Open:
+	} else if b.Open {
 		text += " A probe is due."
 	}
 	if b.Reason != "" {

@@ -66,7 +66,7 @@ func TestReadyMessageThatRests(t *testing.T) {
 		"a consumer holds messages": {counter.QueueState{}, 1, 1, time.Hour, Ready,
 			"next attempt now, or after its backoff"},
 		"a success": {counter.QueueState{Breaker: awaited, Override: &last}, 1, 0, time.Second, Ready,
-			"its last attempt may wait for another message to succeed, 29s at most"},
+			"its last attempt may wait up to 30s for another message to succeed"},
 		"a success, but no consumer": {counter.QueueState{Breaker: awaited, Override: &last}, 0, 0, time.Second, Ready,
 			"waits for a consumer"},
 	} {

@@ -65,12 +65,6 @@ type StreakFailure struct {
 	Message string // the first 16 digits of the hash of its id
 }
 
-// hashOf returns the name of a message in a streak.
-func hashOf(m Message) string {
-	sum := sha256.Sum256([]byte(m.ID))
-	return hex.EncodeToString(sum[:8])
-}
-
 // Learn notes the successes of a process, and the time that has passed. It reports whether the breaker is to be
 // written.
 func (b *Breaker) Learn(p Progress, now time.Time) (changed bool) {
@@ -110,8 +104,11 @@ func (b *Breaker) Answer(a Ask, now time.Time) (permitted, changed bool) {
 		*b = a.Seen
 	}
 	changed = b.Learn(a.At(now), now) || changed
+	if a.Failing && !b.Awaited.After(now.Add(SuccessPoll)) { // other processes shall write their next success
+		b.Awaited, changed = now.Add(3*SuccessPoll), true
+	}
 	permitted = a.Wants && b.Permit(now)
-	return permitted, a.Failing && b.Await(now) || changed || permitted
+	return permitted, changed || permitted
 }
 
 // Stops reports whether no message succeeds, so that failures are not counted: the queue is in doubt, or its breaker is
@@ -128,16 +125,6 @@ func (b *Breaker) Permit(now time.Time) bool {
 	if b.Permits == 1 {
 		b.Next = now.Add(SecondPermit)
 	}
-	return true
-}
-
-// Await asks other processes to write their next success, for a process that waits for one. It reports whether the
-// breaker is to be written.
-func (b *Breaker) Await(now time.Time) bool {
-	if b.Awaited.After(now.Add(SuccessPoll)) {
-		return false
-	}
-	b.Awaited = now.Add(3 * SuccessPoll)
 	return true
 }
 
@@ -194,7 +181,8 @@ func (b *Breaker) uncounted(p Progress, cause Cause, now time.Time) bool {
 
 // lengthen adds a message to the streak, and reports whether it did. With the last one the queue is in doubt.
 func (b *Breaker) lengthen(m Message, reason string, p Progress, now time.Time) bool {
-	failed := StreakFailure{At: now, Message: hashOf(m)}
+	id := sha256.Sum256([]byte(m.ID))
+	failed := StreakFailure{At: now, Message: hex.EncodeToString(id[:8])}
 	if p.Failing || b.Stops() || p.Attempt.Before(b.Closed) || b.Count.After(now) ||
 		slices.ContainsFunc(b.Streak, func(f StreakFailure) bool { return f.Message == failed.Message }) {
 		return false
@@ -243,7 +231,11 @@ func (s *step) awaitsSuccess() bool {
 		return false
 	}
 	b, _ := s.breaker()
-	left := s.awaitsUntil().Sub(s.now)
+	since := s.LastTime
+	if s.Due.After(since) {
+		since = s.Due
+	}
+	left := since.Add(SuccessAwaits).Sub(s.now)
 	if !s.impatient(b) || left <= 0 {
 		return false
 	}
@@ -251,26 +243,6 @@ func (s *step) awaitsSuccess() bool {
 	b.Awaited = s.now.Add(2 * SuccessPoll)
 	s.queue.Breaker = b
 	return true
-}
-
-// awaitsUntil is the time until which the last allowed attempt may wait for a success of another message.
-func (r Record) awaitsUntil() time.Time {
-	if r.Due.After(r.LastTime) {
-		return r.Due.Add(SuccessAwaits)
-	}
-	return r.LastTime.Add(SuccessAwaits)
-}
-
-// AwaitedBy returns the time until which a message may wait for a success of another one, if its next attempt is its
-// last allowed one. It is zero if no message of the queue waits so. The store does not know the Patience of the
-// consumers, so another message of the queue may be the one that waits.
-func (b Breaker) AwaitedBy(r Record, now time.Time) time.Time {
-	until := r.awaitsUntil()
-	waits := b.Awaited.After(now) && until.After(now)
-	if !waits || r.Counted() == 0 || b.Success.After(r.LastTime) || b.Count.After(now) {
-		return time.Time{}
-	}
-	return until
 }
 
 // EncodeBreaker writes a breaker as the scripts do.

@@ -48,9 +48,13 @@ type Waiting struct {
 // failed in this process and other processes succeed.
 type Gate struct {
 	Options
+
+	// Fetches asks for fresh messages when a permit is left and all messages here have failed. It brings a channel that
+	// closes once no more are needed.
+	Fetches chan (<-chan struct{})
+
 	shut    atomic.Bool
 	again   chan struct{}
-	fetches chan (<-chan struct{})
 	running chan struct{} // taken while Run reads the breaker
 
 	mu           sync.Mutex
@@ -73,16 +77,12 @@ type Gate struct {
 
 // New returns a Gate that is open.
 func New(o Options) *Gate {
-	return &Gate{Options: o, again: make(chan struct{}, 1), fetches: make(chan (<-chan struct{}), 1),
+	return &Gate{Options: o, again: make(chan struct{}, 1), Fetches: make(chan (<-chan struct{}), 1),
 		running: make(chan struct{}, 1), heard: time.Now()}
 }
 
 // Shut reports whether attempts must wait.
 func (g *Gate) Shut() bool { return g.shut.Load() }
-
-// Fetch returns a channel that asks for fresh messages when a permit is left and all messages here have failed. It
-// brings another channel, which closes once no more are needed.
-func (g *Gate) Fetch() <-chan (<-chan struct{}) { return g.fetches }
 
 // FetchNone keeps the gate from asking for fresh messages, because the broker refuses to deliver them.
 func (g *Gate) FetchNone() {
@@ -153,29 +153,25 @@ func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) (passed, p
 	g.mu.Lock()
 	w.passes = make(chan bool, 1)
 	g.waiting = append(g.waiting, w)
-	first := len(g.waiting) == 1
-	g.spend(false)
-	g.mu.Unlock()
-	if first {
+	if len(g.waiting) == 1 {
 		g.wake()
 	}
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
+	g.spend(false)
+	g.mu.Unlock()
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
 	select {
 	case probe = <-w.passes:
 		return true, probe
 	case <-ctx.Done():
-	case <-timer.C:
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = slices.DeleteFunc(g.waiting, func(x *Waiting) bool { return x == w })
-	select {
-	case probe = <-w.passes: // meanwhile
-		return true, probe
-	default:
-		return false, false
+	if passed = len(w.passes) > 0; passed { // meanwhile
+		probe = <-w.passes
 	}
+	return passed, probe
 }
 
 // Run reads the breaker once a second, and when a permit may be due, until ctx is done. Then it reports the last
@@ -190,34 +186,25 @@ func (g *Gate) Run(ctx context.Context) {
 		g.ask(ctx)
 		g.mu.Lock()
 		g.stopAlone(time.Now())
-		wait, missed := g.pause(), g.missed
+		wait, missed := every, g.missed
+		switch {
+		case missed:
+		case !g.state.Open.IsZero() && len(g.waiting) > 0:
+			wait = min(max(time.Until(g.due()), time.Millisecond), every)
+		case g.state.Open.IsZero() && len(g.state.Streak) > 0:
+			wait = soon
+		}
 		g.mu.Unlock()
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-g.again:
-			timer.Stop()
 		case <-ctx.Done():
-			timer.Stop()
-			p := g.Progress(time.Time{})
-			if success := !p.Began.IsZero() || !p.Ended.IsZero(); success && !missed { // perhaps no other read reports it
-				g.ask(ctx)
+			if p := g.Progress(time.Time{}); !missed && (!p.Began.IsZero() || !p.Ended.IsZero()) {
+				g.ask(ctx) // perhaps no other read reports the success
 			}
 			return
 		}
 	}
-}
-
-// pause is how long until the next read. The caller has locked g.mu.
-func (g *Gate) pause() time.Duration {
-	switch {
-	case g.missed:
-	case !g.state.Open.IsZero() && len(g.waiting) > 0:
-		return min(max(time.Until(g.due()), time.Millisecond), every)
-	case g.state.Open.IsZero() && len(g.state.Streak) > 0:
-		return soon
-	}
-	return every
 }
 
 // due is when this process asks for the next permit: 200 ms late if it had the last one, 20 ms less for each permit
@@ -256,12 +243,10 @@ func (g *Gate) ask(ctx context.Context) {
 		return
 	}
 	before := g.state
-	if !state.Open.Equal(before.Open) {
-		g.won = 0
-	}
 	g.state, g.heard = state, time.Now()
 	switch {
 	case before.Open.IsZero() && !state.Open.IsZero():
+		g.won = 0
 		g.Logger.Warn("no message succeeds: only probes begin, and no failure is counted",
 			"failed", len(state.Streak), "reason", state.Reason)
 	case !before.Open.IsZero() && state.Open.IsZero():
@@ -309,8 +294,7 @@ func (g *Gate) goOn(why string) {
 // update opens or shuts the gate. The caller has locked g.mu.
 func (g *Gate) update() {
 	shut := !g.state.Open.IsZero() || !g.stopped.IsZero()
-	if shut != g.shut.Load() {
-		g.shut.Store(shut)
+	if g.shut.Swap(shut) != shut {
 		g.permits = 0
 	}
 	if !shut && g.alone.IsZero() {
@@ -326,7 +310,7 @@ func (g *Gate) fetch() bool {
 		return false
 	}
 	g.calm = make(chan struct{})
-	g.fetches <- g.calm // has room: fetchEnds takes back a request that no session took
+	g.Fetches <- g.calm // has room: fetchEnds takes back a request that no session took
 	return true
 }
 
@@ -338,7 +322,7 @@ func (g *Gate) fetchEnds() {
 	close(g.calm)
 	g.calm = nil
 	select {
-	case <-g.fetches:
+	case <-g.Fetches:
 	default:
 	}
 }

@@ -197,13 +197,13 @@ func TestFetchOfTheSessionBefore(t *testing.T) {
 		go g.Run(t.Context())
 		synctest.Wait()
 		select {
-		case <-g.Fetch():
+		case <-g.Fetches:
 			t.Error("the next session is asked")
 		default:
 		}
 		g.fetch()
 		select {
-		case <-g.Fetch():
+		case <-g.Fetches:
 		default:
 			t.Error("its own permit does not ask it")
 		}
@@ -229,7 +229,7 @@ func TestFetchNone(t *testing.T) {
 		if _, probe := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1}); !probe || time.Since(began) > 0 {
 			t.Errorf("a probe: %t, after %v", probe, time.Since(began))
 		}
-		if len(g.fetches) > 0 {
+		if len(g.Fetches) > 0 {
 			t.Error("it asks for fresh messages")
 		}
 	})
