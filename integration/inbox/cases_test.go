@@ -13,6 +13,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
@@ -73,10 +74,15 @@ func (s Subject) test(t *testing.T) {
 	}
 }
 
-// expect delivers d, and compares the outcomes.
+// expect delivers d to an inbox with default settings, and compares the outcomes.
 func (b *bench) expect(t *testing.T, work Work, d amqp.Delivery, want string) (first error) {
 	t.Helper()
-	got, err := deliver(t.Context(), patience, b.handler(work), d, nil)
+	return expectOf(t, b.handler(work), d, want)
+}
+
+func expectOf(t *testing.T, handler consumer.Handler, d amqp.Delivery, want string) (first error) {
+	t.Helper()
+	got, err := deliver(t.Context(), patience, handler, d, nil)
 	if got != want {
 		t.Errorf("message %q: outcomes %s, want %s; the first error: %v", d.MessageId, got, want, err)
 	}
@@ -131,7 +137,7 @@ func (b *bench) workFails(t *testing.T) {
 func (b *bench) workPanics(t *testing.T) {
 	for range 20 { // more than the pool has connections
 		b.expect(t, func(ctx context.Context, tx Tx, d amqp.Delivery) error {
-			b.must(t, b.effect(ctx, tx, d))
+			need(t, b.effect(ctx, tx, d))
 			panic("no customer")
 		}, message("17"), "[dead-letter]")
 	}
@@ -144,7 +150,7 @@ func (b *bench) workPassesOver(t *testing.T) {
 		want, effects = "[dead-letter]", 0
 	}
 	b.expect(t, func(ctx context.Context, tx Tx, d amqp.Delivery) error {
-		b.must(t, b.effect(ctx, tx, d))
+		need(t, b.effect(ctx, tx, d))
 		_ = tx.Exec(ctx, "INSERT INTO no_such_table VALUES (1)")
 		return nil
 	}, message("17"), want)
@@ -154,7 +160,7 @@ func (b *bench) workPassesOver(t *testing.T) {
 func (b *bench) workCommits(t *testing.T) {
 	for _, err := range []error{nil, errNoCustomer} {
 		b.expect(t, func(ctx context.Context, tx Tx, d amqp.Delivery) error {
-			b.must(t, tx.End(ctx))
+			need(t, tx.End(ctx))
 			return err
 		}, message(fmt.Sprint(err)), "[dead-letter]")
 	}
@@ -164,7 +170,7 @@ func (b *bench) workCommits(t *testing.T) {
 func (b *bench) through(t *testing.T) (Pool, *proxy.Proxy) {
 	t.Helper()
 	p, err := proxy.New(context.WithoutCancel(t.Context()), b.addr)
-	b.must(t, err)
+	need(t, err)
 	t.Cleanup(p.Close)
 	return b.open(t, p.Addr(), b.name), p
 }
@@ -173,16 +179,14 @@ func (b *bench) connectionLost(t *testing.T) {
 	db, link := b.through(t)
 	cut := false
 	handler := db.Handler(Settings{Queue: queue}, func(ctx context.Context, tx Tx, d amqp.Delivery) error {
-		b.must(t, b.effect(ctx, tx, d))
+		need(t, b.effect(ctx, tx, d))
 		if !cut {
 			cut = true
 			link.Cut()
 		}
 		return tx.Exec(ctx, "INSERT INTO effects (id) VALUES ('another')")
 	})
-	if got, err := deliver(t.Context(), patience, handler, message("17"), nil); got != "[not-counted ack]" {
-		t.Errorf("%s, %v", got, err)
-	}
+	expectOf(t, handler, message("17"), "[not-counted ack]")
 	b.want(t, 2, 1, 2)
 }
 
@@ -213,7 +217,7 @@ func (b *bench) lockTimeout(t *testing.T) {
 // ownDeadline: drivers close a connection whose statement is cancelled, so the ROLLBACK fails.
 func (b *bench) ownDeadline(t *testing.T) {
 	err := b.expect(t, func(ctx context.Context, tx Tx, d amqp.Delivery) error {
-		b.must(t, b.effect(ctx, tx, d))
+		need(t, b.effect(ctx, tx, d))
 		ctx, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 		defer cancel()
 		return tx.Exec(ctx, b.Slow)
@@ -250,12 +254,8 @@ func (b *bench) commitUnanswered(t *testing.T) {
 		}()
 		return err
 	})
-	got, err := deliver(t.Context(), patience, handler, message("17"), nil)
-	if got != "[not-counted ack]" {
-		t.Errorf("%s, %v", got, err)
-	}
-	says(t, err, "committing the work")
-	b.must(t, <-committed)
+	says(t, expectOf(t, handler, message("17"), "[not-counted ack]"), "committing the work")
+	need(t, <-committed)
 	b.want(t, 1, 1, 1)
 }
 
@@ -306,7 +306,7 @@ func (b *bench) secondWaits(t *testing.T) {
 func (b *bench) firstDies(t *testing.T) {
 	db, link := b.through(t)
 	handler := db.Handler(Settings{Queue: queue}, func(ctx context.Context, tx Tx, d amqp.Delivery) error {
-		b.must(t, b.effect(ctx, tx, d))
+		need(t, b.effect(ctx, tx, d))
 		second := b.meanwhile(t, Settings{Queue: queue})
 		b.awaitWaiting(t)
 		link.Cut()
@@ -315,9 +315,7 @@ func (b *bench) firstDies(t *testing.T) {
 		}
 		return nil
 	})
-	if got, err := deliver(t.Context(), patience, handler, message("17"), nil); got != "[not-counted ack]" {
-		t.Errorf("the first: %s, %v", got, err)
-	}
+	expectOf(t, handler, message("17"), "[not-counted ack]")
 	b.want(t, 1, 1, 2)
 }
 
@@ -365,16 +363,10 @@ func (b *bench) idTooLong(t *testing.T) {
 	key := strings.Repeat("x", b.LongestID)
 	handler := b.db.Handler(Settings{Queue: queue, Key: func(d amqp.Delivery) string { return key + d.MessageId[1:] }},
 		b.effect)
-	got, err := deliver(t.Context(), patience, handler, message("xy"), nil)
-	if got != "[dead-letter]" {
-		t.Errorf("%s", got)
-	}
-	says(t, err, fmt.Sprintf("the id has %d bytes", b.LongestID+1))
+	says(t, expectOf(t, handler, message("xy"), "[dead-letter]"), fmt.Sprintf("the id has %d bytes", b.LongestID+1))
 	b.want(t, 0, 0, 0)
-	for range 2 {
-		if got, err := deliver(t.Context(), patience, handler, message("x"), nil); got != "[ack]" {
-			t.Errorf("an id of %d bytes: %s, %v", b.LongestID, got, err)
-		}
+	for range 2 { // it is as long as an id may be
+		expectOf(t, handler, message("x"), "[ack]")
 	}
 	b.want(t, 1, 1, 1)
 }
@@ -392,9 +384,7 @@ func (b *bench) key(t *testing.T) {
 	for _, id := range []string{"17", "18"} {
 		d := message(id)
 		d.CorrelationId = "invoice"
-		if got, err := deliver(t.Context(), patience, handler, d, nil); got != "[ack]" {
-			t.Errorf("%s, %v", got, err)
-		}
+		expectOf(t, handler, d, "[ack]")
 	}
 	b.want(t, 1, 1, 1)
 }
@@ -415,7 +405,7 @@ func (b *bench) readOnly(t *testing.T) {
 		t.Skip("the driver begins each transaction READ WRITE")
 	}
 	db, err := b.Open(t.Context(), b.addr, b.name, true)
-	b.must(t, err)
+	need(t, err)
 	defer db.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -433,7 +423,7 @@ func (b *bench) idle(t *testing.T) {
 	}
 	b.expect(t, func(ctx context.Context, tx Tx, _ amqp.Delivery) error {
 		text, err := tx.Text(ctx, b.Idle)
-		b.must(t, err)
+		need(t, err)
 		if ms, err := strconv.Atoi(text); err != nil || ms > 60_000 || ms < 30_000 {
 			t.Errorf("the transaction may be idle for %s ms, want the rest of a minute", text)
 		}
@@ -444,34 +434,28 @@ func (b *bench) idle(t *testing.T) {
 		text, err = tx.Text(ctx, b.Idle)
 		return err
 	})
-	if b.must(t, plain(t.Context(), message("17"))); text != "0" {
+	if need(t, plain(t.Context(), message("17"))); text != "0" {
 		t.Errorf("another transaction may be idle for %s ms, want 0: without end", text)
 	}
 }
 
 func (b *bench) cancelled(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	got, err := deliver(ctx, patience, b.handler(func(ctx context.Context, tx Tx, d amqp.Delivery) error {
-		b.must(t, b.effect(ctx, tx, d))
-		cancel()
-		<-ctx.Done()
-		return ctx.Err()
-	}), message("17"), nil)
-	if got != "[leave]" {
-		t.Errorf("%s, %v", got, err)
+	for i, obeys := range []bool{true, false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		got, err := deliver(ctx, patience, b.handler(func(ctx context.Context, tx Tx, d amqp.Delivery) error {
+			need(t, b.effect(ctx, tx, d))
+			cancel()
+			<-ctx.Done()
+			if obeys {
+				return ctx.Err()
+			}
+			return nil
+		}), message("17"), nil)
+		if got != "[leave]" {
+			t.Errorf("%s, %v", got, err)
+		}
+		b.want(t, 0, 0, i+1)
 	}
-	b.want(t, 0, 0, 1)
-	ctx, cancel = context.WithCancel(t.Context())
-	got, err = deliver(ctx, patience, b.handler(func(ctx context.Context, tx Tx, d amqp.Delivery) error {
-		b.must(t, b.effect(ctx, tx, d))
-		cancel()
-		<-ctx.Done()
-		return nil // as a work that does not look at its context
-	}), message("17"), nil)
-	if got != "[leave]" {
-		t.Errorf("%s, %v", got, err)
-	}
-	b.want(t, 0, 0, 2)
 	b.expect(t, b.effect, message("17"), "[ack]")
 	b.want(t, 1, 1, 3)
 }
@@ -495,10 +479,7 @@ func (b *bench) forget(t *testing.T) {
 	for i := range 3 {
 		b.expect(t, b.effect, message(fmt.Sprint(i)), "[ack]")
 	}
-	other := b.db.Handler(Settings{Queue: "another"}, b.effect)
-	if got, err := deliver(t.Context(), patience, other, message("0"), nil); got != "[ack]" {
-		t.Errorf("%s, %v", got, err)
-	}
+	expectOf(t, b.db.Handler(Settings{Queue: "another"}, b.effect), message("0"), "[ack]")
 	if n, err := b.db.Forget(t.Context(), queue, time.Hour); n != 0 || err != nil {
 		t.Errorf("forgot %d marks of this hour, %v", n, err)
 	}
@@ -507,7 +488,7 @@ func (b *bench) forget(t *testing.T) {
 	}
 	b.want(t, 4, 4, 4)
 	forgotten := int64(0)
-	b.must(t, poll.Until(t.Context(), time.Minute, "old marks", func() error {
+	need(t, poll.Until(t.Context(), time.Minute, "old marks", func() error {
 		n, err := b.db.Forget(t.Context(), queue, time.Millisecond)
 		if forgotten += n; err == nil && forgotten < 3 {
 			err = fmt.Errorf("%d were forgotten", forgotten)

@@ -16,7 +16,9 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/internal/poll"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // Open opens a pool of connections to a database at HOST:PORT.
@@ -81,7 +83,13 @@ var (
 	}
 )
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
+// TestMain makes this test binary a consumer process where it is started as one.
+func TestMain(m *testing.M) {
+	fleet.Main(func(ctx context.Context, c child) error { return c.consume(ctx) })
+	os.Exit(servertest.Run(m))
+}
+
+var need = servertest.Need
 
 // queue is the queue of all cases, each of which has a database of its own.
 const queue = "invoices"
@@ -101,7 +109,7 @@ func newBench(t testing.TB, s Subject, addr string) *bench {
 	t.Helper()
 	b := &bench{Subject: s, addr: addr, name: "strikes" + strconv.FormatInt(databases.Add(1), 10)}
 	admin := b.open(t, b.addr, s.Admin)
-	b.must(t, admin.Exec(t.Context(), "CREATE DATABASE "+b.name))
+	need(t, admin.Exec(t.Context(), "CREATE DATABASE "+b.name))
 	b.db = b.open(t, b.addr, b.name)
 	b.exec(t, s.Schema)
 	b.exec(t, "CREATE TABLE effects (id varchar(255) NOT NULL)")
@@ -111,30 +119,23 @@ func newBench(t testing.TB, s Subject, addr string) *bench {
 func (b *bench) open(t testing.TB, addr, name string) Pool {
 	t.Helper()
 	p, err := b.Open(context.WithoutCancel(t.Context()), addr, name, false)
-	b.must(t, err)
+	need(t, err)
 	t.Cleanup(p.Close)
 	return p
 }
 
-func (b *bench) must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func (b *bench) exec(t testing.TB, query string) {
 	t.Helper()
-	b.must(t, b.db.Exec(t.Context(), query))
+	need(t, b.db.Exec(t.Context(), query))
 }
 
 // want compares the effects, the marks and the calls of the work with the expected numbers.
 func (b *bench) want(t *testing.T, effects, marks, worked int) {
 	t.Helper()
 	gotEffects, err := b.db.Int(t.Context(), "SELECT count(*) FROM effects")
-	b.must(t, err)
+	need(t, err)
 	gotMarks, err := b.db.Int(t.Context(), "SELECT count(*) FROM strikes_inbox")
-	b.must(t, err)
+	need(t, err)
 	if gotEffects != effects || gotMarks != marks || int(b.worked.Load()) != worked {
 		t.Errorf("%d effects, %d marks, the work was called %d times; want %d, %d, %d", gotEffects, gotMarks,
 			b.worked.Load(), effects, marks, worked)
@@ -144,7 +145,7 @@ func (b *bench) want(t *testing.T, effects, marks, worked int) {
 // awaitWaiting waits until an INSERT of a mark waits for another.
 func (b *bench) awaitWaiting(t *testing.T) {
 	t.Helper()
-	b.must(t, poll.Until(t.Context(), time.Minute, "an INSERT that waits", func() error {
+	need(t, poll.Until(t.Context(), time.Minute, "an INSERT that waits", func() error {
 		n, err := b.db.Int(t.Context(), b.Waiting)
 		if err == nil && n == 0 {
 			err = fmt.Errorf("none waits")

@@ -2,14 +2,11 @@ package inbox
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"os/signal"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -21,6 +18,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/poll"
@@ -37,9 +35,6 @@ var (
 	restarts = flag.Int("killed.restarts", 3, "how often the broker is killed and started meanwhile")
 )
 
-// childEnv makes the test binary a consumer process, which reads its configuration from it in JSON.
-const childEnv = "STRIKES_INBOX_CHILD"
-
 // child is a consumer process. It kills itself after so many COMMITs; zero: never.
 type child struct {
 	Subject, Addr, Database, AMQP, Store, Queue string
@@ -48,28 +43,9 @@ type child struct {
 	Dies  int
 }
 
-// run runs the tests, or the child that a test has started.
-func run(m *testing.M) int {
-	spec := os.Getenv(childEnv)
-	if spec == "" {
-		return servertest.Run(m)
-	}
-	var c child
-	err := json.Unmarshal([]byte(spec), &c)
-	if err == nil {
-		i := slices.IndexFunc(subjects, func(s Subject) bool { return s.Name == c.Subject })
-		err = c.consume(subjects[i])
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-func (c child) consume(s Subject) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
+// consume is the work of the process.
+func (c child) consume(ctx context.Context) error {
+	s := subjects[slices.IndexFunc(subjects, func(s Subject) bool { return s.Name == c.Subject })]
 	db, err := s.Open(ctx, c.Addr, c.Database, false)
 	if err != nil {
 		return err
@@ -120,9 +96,7 @@ func TestKilled(t *testing.T) {
 		t.Run(s.Name+", marks true, counts in the database", func(t *testing.T) {
 			t.Parallel()
 			url, err := rig.Databases[s.Store].Prepare(t.Context(), s.Server(t))
-			if err != nil {
-				t.Fatal(err)
-			}
+			need(t, err)
 			s.killed(t, true, url)
 		})
 	}
@@ -132,13 +106,11 @@ func (s Subject) killed(t *testing.T, marks bool, store string) {
 	b, broker := newBench(t, s, s.Server(t)), servertest.Broker(t, servers.RabbitMQOptions{})
 	c := child{Subject: s.Name, Addr: b.addr, Database: b.name, AMQP: broker.URL, Store: store,
 		Queue: "inbox." + uuid.NewString(), Marks: marks}
-	c.publish(t)
-	// A broker that is killed just after the declaration of a quorum queue may forget the queue's log.
-	b.must(t, (&rig.Node{URL: broker.URL, Private: broker}).Restart(t.Context()))
+	c.publish(t, &rig.Node{URL: broker.URL, Private: broker})
 	began, restarting, restarted := time.Now(), panics.Group{}, 0
 	for i := range *kills {
 		if (i+1)*(*restarts) / *kills > restarted {
-			b.must(t, restarting.Wait())
+			need(t, restarting.Wait())
 			restarted++
 			restarting.Go(func() error { return errors.Join(broker.Kill(), broker.Start(t.Context())) })
 		}
@@ -148,10 +120,10 @@ func (s Subject) killed(t *testing.T, marks bool, store string) {
 			t.Fatalf("a consumer that was to kill itself ended with %q", got)
 		}
 	}
-	b.must(t, restarting.Wait())
+	need(t, restarting.Wait())
 	count := func(of string) int {
 		n, err := b.db.Int(t.Context(), "SELECT count("+of+") FROM effects")
-		b.must(t, err)
+		need(t, err)
 		return n
 	}
 	c.Dies = 0
@@ -173,49 +145,31 @@ func (s Subject) killed(t *testing.T, marks bool, store string) {
 }
 
 // publish declares the queue and fills it.
-func (c child) publish(t *testing.T) {
+func (c child) publish(t *testing.T, to *rig.Node) {
 	t.Helper()
-	dial := consumer.Dialer(c.AMQP, amqp.Config{})
-	conn, err := dial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: c.Queue}); err != nil {
-		t.Fatal(err)
-	}
-	pub, err := publisher.New(dial, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pub.Close()
+	need(t, to.OnConnection(func(conn *amqp.Connection) error {
+		return topology.Declare(t.Context(), conn, topology.Spec{Queue: c.Queue})
+	}))
 	msgs := make([]publisher.Message, *messages)
 	for i := range msgs {
 		msgs[i] = publisher.Message{Key: c.Queue, Publishing: amqp.Publishing{MessageId: strconv.Itoa(i)}}
 	}
-	if err := pub.PublishAll(t.Context(), msgs); err != nil {
-		t.Fatal(err)
-	}
+	need(t, to.Publish(t.Context(), msgs))
+	// A broker that is killed just after the declaration of a quorum queue may forget the queue's log.
+	need(t, to.Restart(t.Context()))
 }
 
 // run runs a consumer process to its end, and returns how it ended. If done is given, the process is told to end as
 // soon as done has no error.
 func (c child) run(t *testing.T, done func() error) string {
 	t.Helper()
-	spec, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0]) //nolint:gosec // this test
-	cmd.Env = append(os.Environ(), childEnv+"="+string(spec), "GORACE=atexit_sleep_ms=0")
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	cmd, stdin, err := fleet.Command(c)
+	need(t, err)
+	defer stdin.Close() // which ends it at the latest
+	need(t, cmd.Start())
+	defer time.AfterFunc(5*time.Minute, func() { _ = cmd.Process.Kill() }).Stop()
 	if done != nil {
-		err := poll.Until(ctx, 5*time.Minute, "the last messages", done)
+		err := poll.Until(t.Context(), 5*time.Minute, "the last messages", done)
 		if err := errors.Join(err, cmd.Process.Signal(syscall.SIGTERM)); err != nil {
 			t.Error(err)
 		}
