@@ -1,12 +1,7 @@
 package proxy
 
 import (
-	"bufio"
-	"errors"
-	"io"
 	"net"
-	"os"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,104 +14,56 @@ var need = servertest.Need
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echo answers each line with itself, through a proxy.
-func echo(t *testing.T) (*Proxy, net.Conn) {
-	t.Helper()
-	server, err := net.Listen("tcp", "127.0.0.1:0")
-	need(t, err)
-	var tasks sync.WaitGroup
-	tasks.Go(func() {
-		for {
-			conn, err := server.Accept()
-			if err != nil {
-				return
-			}
-			tasks.Go(func() {
-				defer conn.Close()
-				_, _ = io.Copy(conn, conn)
-			})
-		}
-	})
-	p, err := New(t.Context(), server.Addr().String())
-	need(t, err)
-	conn, err := net.Dial("tcp", p.Addr())
-	need(t, err)
-	t.Cleanup(func() {
-		_ = conn.Close()
-		p.Close()
-		_ = server.Close()
-		tasks.Wait()
-	})
-	if got := ask(t, conn, time.Minute); got != "hello\n" {
-		t.Fatalf("through the proxy: %q", got)
-	}
-	return p, conn
-}
-
-// ask returns the reply to a line, or "closed", or "silent" if none comes in time.
-func ask(t *testing.T, conn net.Conn, within time.Duration) string {
-	t.Helper()
-	need(t, conn.SetDeadline(time.Now().Add(within)))
-	if _, err := conn.Write([]byte("hello\n")); err != nil {
-		return "closed"
-	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return "silent"
-	case err != nil:
-		return "closed"
-	}
-	return line
-}
-
-// TestFaults has each fault meet a connection that was there, and one that is made meanwhile. When it is over, both are
-// closed, and a new one works.
+// TestFaults has each fault meet a connection that was there, and one that is made meanwhile, at a proxy of bytes and
+// at one of requests. When it is over, both are closed, and a new one works.
 func TestFaults(t *testing.T) {
 	for name, tc := range map[string]struct {
 		begin, end  func(*Proxy)
 		there, late string
 	}{
-		"Cut":    {(*Proxy).Cut, (*Proxy).Cut, "closed", "hello\n"},
-		"Halve":  {(*Proxy).Halve, (*Proxy).Cut, "silent", "hello\n"},
+		"Cut":    {(*Proxy).Cut, (*Proxy).Cut, "closed", "hello"},
+		"Halve":  {(*Proxy).Halve, (*Proxy).Cut, "silent", "hello"},
 		"Mute":   {func(p *Proxy) { p.Mute(true) }, func(p *Proxy) { p.Mute(false) }, "silent", "silent"},
 		"Block":  {func(p *Proxy) { p.Block(true) }, func(p *Proxy) { p.Block(false) }, "silent", "silent"},
 		"Refuse": {func(p *Proxy) { p.Refuse(true) }, func(p *Proxy) { p.Refuse(false) }, "closed", "closed"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p, there := echo(t)
-			tc.begin(p)
-			late := dial(t, p)
-			for range 3 { // a client that writes again learns no more
-				expect(t, "there", there, tc.there)
-				expect(t, "late", late, tc.late)
-			}
-			tc.end(p)
-			expect(t, "there, afterwards", there, "closed")
-			expect(t, "late, afterwards", late, "closed")
-			expect(t, "new", dial(t, p), "hello\n")
-		})
+		for kind, treat := range map[string]map[string]Treatment{"bytes": nil, "requests": {}} {
+			t.Run(name+", of "+kind, func(t *testing.T) {
+				p, there := through(t, newStoreServer(t), treat)
+				expect(t, "there, at first", there, "hello")
+				tc.begin(p)
+				late := newStoreClient(t, p)
+				for range 3 { // a client that writes again learns no more
+					expect(t, "there", there, tc.there)
+					expect(t, "late", late, tc.late)
+				}
+				tc.end(p)
+				expect(t, "there, afterwards", there, "closed")
+				expect(t, "late, afterwards", late, "closed")
+				expect(t, "new", newStoreClient(t, p), "hello")
+			})
+		}
 	}
 }
 
-func expect(t *testing.T, which string, conn net.Conn, want string) {
+// expect sends a request, and compares its reply.
+func expect(t *testing.T, which string, c *storeClient, want string) {
 	t.Helper()
-	within := time.Minute
+	within := soon
 	if want == "silent" {
-		within = 50 * time.Millisecond
+		within = silent
 	}
-	if got := ask(t, conn, within); got != want {
+	c.send("hello")
+	if got := c.reply(within); got != want {
 		t.Errorf("%s: got %q, want %q", which, got, want)
 	}
 }
 
 func TestLatency(t *testing.T) {
-	p, conn := echo(t)
+	p, c := through(t, newStoreServer(t), nil)
 	p.Delay(50 * time.Millisecond)
 	began := time.Now()
-	if got := ask(t, conn, time.Minute); got != "hello\n" {
-		t.Errorf("slow: %q", got)
-	}
+	expect(t, "slow", c, "hello")
 	if took := time.Since(began); took < 100*time.Millisecond {
 		t.Errorf("there and back took %v, want 100 ms", took)
 	}
