@@ -7,7 +7,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -69,7 +68,7 @@ func ackAndBreak(t *testing.T, queue string, n int, lands bool) {
 // returned empties a queue that has no consumer any more, and counts its messages.
 func returned(t *testing.T, queue string) (n int) {
 	t.Helper()
-	proctest.Eventually(t, time.Minute, "the consumer gone", func() bool {
+	eventually(t, "the consumer gone", func() bool {
 		gone := false
 		err := onChannel(dialer(t), func(ch *amqp.Channel) error {
 			q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)

@@ -5,10 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
@@ -48,9 +46,8 @@ func TestKillsBeforeTheHandlerAreNotCounted(t *testing.T) {
 				kill := func(when string, is func() bool) {
 					t.Helper()
 					one := spec.spawn(t)
-					proctest.Eventually(t, time.Minute, when, is)
-					need(t, one.Kill())
-					<-one.ended
+					eventually(t, when, is)
+					one.crash()
 				}
 				ran := func() int { byID, _ := spec.runs(t); return byID["m0"] }
 				for n := 1; n <= 2; n++ { // a first delivery, and beside others: the message becomes a suspect
@@ -69,7 +66,7 @@ func TestKillsBeforeTheHandlerAreNotCounted(t *testing.T) {
 					t.Errorf("after five kills: %+v", r)
 				}
 				last := direct.spawn(t)
-				proctest.Eventually(t, time.Minute, "m0 handled", func() bool { return ran() == 3 && queueDepth(t, queue) == 0 })
+				eventually(t, "m0 handled", func() bool { return ran() == 3 && queueDepth(t, queue) == 0 })
 				terminate(t, last)
 				if n := queueDepth(t, queue+".dlq"); n != 0 {
 					t.Errorf("%d dead letters", n)

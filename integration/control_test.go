@@ -1,40 +1,12 @@
 package integration
 
 import (
-	"bufio"
-	"fmt"
-	"os"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/proctest"
 )
-
-// told is a line of a ledger that tells attempts.
-type told struct {
-	pid, number, last int
-	id                string
-}
-
-func (c child) told(t *testing.T) (all []told) {
-	t.Helper()
-	f, err := os.Open(c.Ledger)
-	if os.IsNotExist(err) {
-		return nil
-	}
-	need(t, err)
-	defer func() { _ = f.Close() }()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		var l told
-		if _, err := fmt.Sscan(lines.Text(), &l.pid, &l.id, &l.number, &l.last); err != nil {
-			t.Fatalf("%q: %v", lines.Text(), err)
-		}
-		all = append(all, l)
-	}
-	return all
-}
 
 // TestOperatorsAreObeyedAtTheNextStep: while two processes retry six messages, an operator raises the queue's limit.
 // The operator also gives one message a limit of its own, and resets another. Both processes obey, and neither is
@@ -43,13 +15,13 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		spec, c := newChild(t, queue)
-		spec.Backoff, spec.Tell = 500*time.Millisecond, true
+		spec.Backoff = 500 * time.Millisecond
 		all := []string{"m0", "m1", "m2", "m3", "m4", "m5"}
 		spec.Fail = all
 		first, second := spec.spawn(t), spec.spawn(t)
-		proctest.Eventually(t, time.Minute, "two consumers", func() bool { return consumers(t, queue) == 2 })
+		eventually(t, "two consumers", func() bool { return consumers(t, queue) == 2 })
 		publish(t, queue, "m", len(all))
-		proctest.Eventually(t, time.Minute, "a run of each message", func() bool {
+		eventually(t, "a run of each message", func() bool {
 			byID, _ := spec.runs(t)
 			return len(byID) >= len(all)
 		})
@@ -57,7 +29,7 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 			ID: "m1"}
 		why := counter.Note{By: "jo", Why: "supplier down"}
 		for _, m := range all {
-			proctest.Eventually(t, time.Minute, "a failed attempt of "+m, func() bool { return recorded(t, c, queue, m) })
+			eventually(t, "a failed attempt of "+m, func() bool { return recorded(t, c, queue, m) })
 		}
 		for what, err := range map[string]error{
 			"limit": c.Admin().SetLimit(t.Context(), "/", queue, counter.Override{MaxRetries: new(5), Note: why}),
@@ -68,9 +40,7 @@ func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 				t.Fatalf("%s: %v", what, err)
 			}
 		}
-		proctest.Eventually(t, time.Minute, "every message dead-lettered", func() bool {
-			return queueDepth(t, queue+".dlq") == len(all)
-		})
+		eventually(t, "every message dead-lettered", func() bool { return queueDepth(t, queue+".dlq") == len(all) })
 		terminate(t, first, second)
 
 		runs, late := map[string][]told{}, map[int]bool{}

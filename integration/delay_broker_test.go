@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"sync"
 	"testing"
 	"time"
 
@@ -40,37 +39,6 @@ func shortenDelayQueues(t *testing.T, management, vhost string, ttl time.Duratio
 		"/strikes-delay-short", body)
 }
 
-// fates counts the attempts, successes and moves of messages.
-type fates struct {
-	mu             sync.Mutex
-	due            map[string]bool
-	runs, finished map[string]int
-	moved          int
-}
-
-func (f *fates) Observe(_ context.Context, e consumer.Event) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.moved += btoi(e.Outcome == consumer.OutcomeMove)
-}
-
-func (f *fates) handle(_ context.Context, d amqp.Delivery) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.runs[d.MessageId]++
-	if !f.due[d.MessageId] {
-		return consumer.RetryAfter(errors.New("not yet"), time.Hour)
-	}
-	f.finished[d.MessageId]++
-	return nil
-}
-
-func (f *fates) count(of func() int) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return of()
-}
-
 // TestDelayBrokerKilled kills the broker while messages are in the delay queues and others are moved there. While it
 // is down, all become due.
 func TestDelayBrokerKilled(t *testing.T) {
@@ -86,9 +54,28 @@ func TestDelayBrokerKilled(t *testing.T) {
 	// A node that is killed within moments of a quorum queue's declaration may forget its log: see
 	// TestBrokerKilledInTheMiddle.
 	need(t, errors.Join(rabbit.Stop(t.Context()), rabbit.Start(t.Context())))
-	f := &fates{due: map[string]bool{}, runs: map[string]int{}, finished: map[string]int{}}
+	due := map[string]bool{}
+	v := newVisits(func(id string, _ int) error {
+		if !due[id] {
+			return consumer.RetryAfter(errors.New("not yet"), time.Hour)
+		}
+		return nil
+	})
 	store := counter.NewMemory(nil)
-	c := consumer.Consumer{Queue: "orders", Counter: store, Observer: f, Handler: f.handle, DelayAbove: time.Minute,
+	moves := func() int {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		return v.outcomes[consumer.OutcomeMove]
+	}
+	makeDue := func(ids []string) {
+		v.mu.Lock()
+		for _, id := range ids {
+			due[id] = true
+		}
+		v.mu.Unlock()
+		endWaits(t, store, ids)
+	}
+	c := consumer.Consumer{Queue: "orders", Counter: store, Observer: v, Handler: v.handle, DelayAbove: time.Minute,
 		MaxRetries: 3, Concurrency: 4, Prefetch: 40}
 	stop := runConsumer(t, c, dial)
 	var ids []string
@@ -99,29 +86,27 @@ func TestDelayBrokerKilled(t *testing.T) {
 			fresh[n] = fmt.Sprintf("m%d-%d", kill, n)
 		}
 		ids = append(ids, fresh...)
-		before := f.count(func() int { return f.moved })
+		before := moves()
 		publishIDs(t, dial, "orders", fresh)
-		proctest.Eventually(t, time.Minute, "half of them moved", func() bool {
-			return f.count(func() int { return f.moved })-before >= len(fresh)/2
-		})
+		eventually(t, "half of them moved", func() bool { return moves()-before >= len(fresh)/2 })
 		held += depthOf(dial, "strikes.delay.1h")
 		need(t, rabbit.Kill())
-		f.makeDue(t, store, fresh)
+		makeDue(fresh)
 		need(t, rabbit.Start(t.Context()))
 		proctest.Eventually(t, 2*time.Minute, "each message finished", func() bool {
-			f.makeDue(t, store, fresh) // a failure may have been counted after the kill
-			return f.count(func() int { return len(f.finished) }) == len(ids)
+			makeDue(fresh) // a failure may have been counted after the kill
+			return v.is(func() bool { return len(v.succeeded) == len(ids) })()
 		})
 	}
-	proctest.Eventually(t, time.Minute, "the queues are empty", func() bool {
+	eventually(t, "the queues are empty", func() bool {
 		return depthOf(dial, "orders") == 0 && depthOf(dial, "strikes.delay.1h") == 0
 	})
 	stop()
 	lost, twice, most := 0, 0, 0
 	for _, id := range ids {
-		lost += btoi(f.finished[id] == 0)
-		twice += btoi(f.finished[id] > 1)
-		most = max(most, f.runs[id])
+		lost += btoi(v.succeeded[id] == 0)
+		twice += btoi(v.succeeded[id] > 1)
+		most = max(most, v.attempts[id])
 	}
 	dead := depthOf(dial, "orders.dlq") + depthOf(dial, broker.DelayLost)
 	t.Logf("%d messages, %d kills of the broker with %d in a delay queue: %d lost, %d handled twice, %d dead-lettered, "+
@@ -132,14 +117,9 @@ func TestDelayBrokerKilled(t *testing.T) {
 	}
 }
 
-// makeDue ends the waits of messages.
-func (f *fates) makeDue(t *testing.T, store *counter.Memory, ids []string) {
+// endWaits ends the waits of messages.
+func endWaits(t *testing.T, store *counter.Memory, ids []string) {
 	t.Helper()
-	f.mu.Lock()
-	for _, id := range ids {
-		f.due[id] = true
-	}
-	f.mu.Unlock()
 	for _, id := range ids {
 		records, err := store.Get(t.Context(), "/", "orders", id)
 		need(t, err)

@@ -24,10 +24,7 @@ func TestDelayIDAgain(t *testing.T) {
 		return time.Hour
 	})
 	send := func(body string) {
-		q.must(func(ch *amqp.Channel) error {
-			return confirmed(ch, "", q.name, amqp.Publishing{MessageId: "again", DeliveryMode: amqp.Persistent,
-				Body: []byte(body)})
-		})
+		q.sendTo("", q.name, amqp.Publishing{MessageId: "again", DeliveryMode: amqp.Persistent, Body: []byte(body)})
 	}
 	moves := func(n int) func() bool {
 		return func() bool { return countOf(s.outcomes, consumer.OutcomeMove) >= n }

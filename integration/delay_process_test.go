@@ -28,10 +28,9 @@ type delayWorker struct {
 	After                           int64         // so many others passed the point
 }
 
-// mortal is a Counter whose process dies at a point. It tells the store shorter times than the consumer would, so that
-// a message that the consumer delays by minutes is due within seconds.
+// mortal is a Counter whose process dies at a point.
 type mortal struct {
-	*counter.Counter
+	hurried
 	delayWorker
 	log    *os.File
 	passed atomic.Int64
@@ -50,34 +49,23 @@ func (m *mortal) write(event, id, token string) error {
 	return err
 }
 
+// Start makes a WAIT, which may be for the lease of a move, end when the message may be due.
 func (m *mortal) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
-	a.Delay.Above = m.Above
-	reply, err := m.Counter.Start(ctx, a, mode, limit)
-	return m.stretch(reply), err
+	reply, err := m.hurried.Start(ctx, a, mode, limit)
+	if reply.Code == counter.ReplyWait {
+		reply.Wait = min(reply.Wait, m.Above)
+	}
+	return reply, err
 }
 
 func (m *mortal) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	m.pass("before FAIL")
-	a.Delay.Above, f.Wait = m.Above, m.Delay
-	reply, err := m.Counter.Fail(ctx, a, f)
+	reply, err := m.hurried.Fail(ctx, a, f)
 	if err == nil {
 		err = m.write("failed", a.ID, a.Token)
 	}
 	m.pass("after FAIL")
-	return m.stretch(reply), err
-}
-
-// stretch makes the wait of a MOVE fit a delay queue. A WAIT, which may be for the lease of a move, ends when the
-// message may be due.
-func (m *mortal) stretch(r counter.Reply) counter.Reply {
-	switch r.Code {
-	case counter.ReplyMove:
-		r.Wait = max(r.Wait, time.Minute)
-	case counter.ReplyWait:
-		r.Wait = min(r.Wait, m.Above)
-	default:
-	}
-	return r
+	return reply, err
 }
 
 func (m *mortal) Moved(ctx context.Context, a counter.Attempt, copyNumber int64) error {
@@ -131,7 +119,7 @@ func (w delayWorker) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	m := &mortal{Counter: store, delayWorker: w, log: log}
+	m := &mortal{hurried: hurried{store, w.Delay, w.Above}, delayWorker: w, log: log}
 	c := consumer.Consumer{
 		Queue: w.Queue, Counter: m, Observer: m, Handler: m.handle, DelayAbove: time.Minute, MaxRetries: delayLimit - 1,
 		Concurrency: 4, Prefetch: 500,

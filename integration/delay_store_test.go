@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
@@ -49,16 +47,26 @@ func fitDelayQueue(r counter.Reply) counter.Reply {
 	return r
 }
 
-// visits are the attempts at messages, by id. The first one of each fails.
+// visits are the attempts at messages, by id.
 type visits struct {
 	mu        sync.Mutex
+	fails     func(id string, attempt int) error // the result of an attempt, counted from 1
 	attempts  map[string]int
 	succeeded map[string]int
 	outcomes  map[consumer.Outcome]int
 }
 
-func newVisits() *visits {
-	return &visits{attempts: map[string]int{}, succeeded: map[string]int{}, outcomes: map[consumer.Outcome]int{}}
+func newVisits(fails func(id string, attempt int) error) *visits {
+	return &visits{fails: fails, attempts: map[string]int{}, succeeded: map[string]int{},
+		outcomes: map[consumer.Outcome]int{}}
+}
+
+// once fails the first attempt at each message.
+func once(_ string, attempt int) error {
+	if attempt == 1 {
+		return errors.New("not yet")
+	}
+	return nil
 }
 
 func (v *visits) Observe(_ context.Context, e consumer.Event) {
@@ -71,8 +79,8 @@ func (v *visits) handle(_ context.Context, d amqp.Delivery) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.attempts[d.MessageId]++
-	if v.attempts[d.MessageId] == 1 {
-		return errors.New("not yet")
+	if err := v.fails(d.MessageId, v.attempts[d.MessageId]); err != nil {
+		return err
 	}
 	v.succeeded[d.MessageId]++
 	return nil
@@ -93,9 +101,7 @@ func (q *delayQueue) consume(c consumer.Consumer, v *visits, o consumer.Observer
 }
 
 func (q *delayQueue) publishMany(n int) (ids []string) {
-	for i := range n {
-		ids = append(ids, fmt.Sprint("m", i))
-	}
+	ids = numbered("m", n)
 	publishIDs(q.t, consumer.Dialer(q.url, amqp.Config{}), q.name, ids)
 	return ids
 }
@@ -104,10 +110,10 @@ func (q *delayQueue) publishMany(n int) (ids []string) {
 // attempts.
 func (q *delayQueue) wantOnce(v *visits, ids []string, most int) {
 	q.t.Helper()
-	proctest.Eventually(q.t, time.Minute, "each message handled", v.is(func() bool {
+	eventually(q.t, "each message handled", v.is(func() bool {
 		return len(v.succeeded) == len(ids)
 	}))
-	proctest.Eventually(q.t, time.Minute, "empty delay queues", func() bool { return q.held(q.t) == 0 })
+	eventually(q.t, "empty delay queues", func() bool { return q.held(q.t) == 0 })
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, id := range ids {
@@ -123,11 +129,11 @@ func (q *delayQueue) wantOnce(v *visits, ids []string, most int) {
 func TestDelayStoreForgets(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	store := privateStore(t, servers.RedisOptions{})
-	q, v := newShortDelayQueue(t, quick), newVisits()
+	q, v := newShortDelayQueue(t, quick), newVisits(once)
 	q.consume(consumer.Consumer{Counter: hurried{dialCounter(t, store.URL), time.Hour, quick / 2},
 		DelayAbove: time.Minute}, v, v)
 	ids := q.publishMany(20)
-	proctest.Eventually(t, time.Minute, "all moved", v.is(func() bool {
+	eventually(t, "all moved", v.is(func() bool {
 		return v.outcomes[consumer.OutcomeMove] >= len(ids)
 	}))
 	do(t, client(t, store), "FLUSHALL")
@@ -139,8 +145,8 @@ func TestDelayStoreForgets(t *testing.T) {
 func TestDelayMixedConsumers(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	store := dialCounter(t, privateStore(t, servers.RedisOptions{}).URL)
-	q, v := newShortDelayQueue(t, quick), newVisits()
-	seen := []*visits{newVisits(), newVisits(), newVisits()}
+	q, v := newShortDelayQueue(t, quick), newVisits(once)
+	seen := []*visits{newVisits(nil), newVisits(nil), newVisits(nil)}
 	wait := 2 * quick
 	for i, c := range []consumer.Consumer{
 		{Counter: hurried{store, wait, quick / 2}, DelayAbove: time.Minute},

@@ -17,6 +17,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -51,10 +52,7 @@ func newShortDelayQueue(t *testing.T, ttl time.Duration) *delayQueue {
 // hasten declares the delay queues again, so that messages that arrive from now on return soon.
 func (q *delayQueue) hasten() {
 	for _, delayQueue := range broker.DelayQueues {
-		q.must(func(ch *amqp.Channel) error {
-			_, err := ch.QueueDelete(delayQueue.Name, false, false, false)
-			return err
-		})
+		q.remove(delayQueue.Name)
 		args := delayQueue.Arguments()
 		args[broker.ArgTTL] = quick.Milliseconds()
 		q.queue(delayQueue.Name, args)
@@ -70,23 +68,19 @@ type seen struct {
 	keys     []string // the exchange and the routing key of each
 	bodies   []string // of those that succeeded
 	outcomes []consumer.Outcome
-	changed  chan struct{}
 }
 
 func (s *seen) Observe(_ context.Context, e consumer.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.outcomes = append(s.outcomes, e.Outcome)
-	select {
-	case s.changed <- struct{}{}:
-	default:
-	}
 }
 
 // run consumes until the test ends, with a handler that asks for each message again after the result of delay; zero:
 // it succeeds.
 func (q *delayQueue) run(above time.Duration, delay func(number int) time.Duration) *seen {
-	s := &seen{changed: make(chan struct{}, 1)}
+	q.t.Helper()
+	s := &seen{}
 	ready := make(chan bool, 1)
 	c := consumer.Consumer{
 		Queue: q.name, Counter: q.store, DelayAbove: above, Observer: s, MaxRetries: 9, Consuming: func(bool) {
@@ -108,42 +102,26 @@ func (q *delayQueue) run(above time.Duration, delay func(number int) time.Durati
 			return nil
 		},
 	}
-	ctx, cancel := context.WithCancel(q.t.Context())
-	done := make(chan error, 1)
-	go func() {
-		done <- c.Run(ctx, func(context.Context) (*amqp.Connection, error) { return amqp.Dial(q.url) })
-	}()
+	runConsumer(q.t, c, consumer.Dialer(q.url, amqp.Config{}))
 	select {
 	case <-ready:
-	case err := <-done:
-		q.t.Fatal(err)
+	case <-time.After(time.Minute):
+		q.t.Fatal("the consumer does not begin")
 	}
-	q.t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			q.t.Error(err)
-		}
-	})
 	return s
 }
 
 // wait returns once f is true of the events in s.
 func (s *seen) wait(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for over := time.After(time.Minute); ; {
+	proctest.Within(t, time.Minute, func() error {
 		s.mu.Lock()
-		ok := f()
-		s.mu.Unlock()
-		if ok {
-			return
+		defer s.mu.Unlock()
+		if !f() {
+			return fmt.Errorf("%s: %v, %v", what, s.attempts, s.outcomes)
 		}
-		select {
-		case <-s.changed:
-		case <-time.After(50 * time.Millisecond):
-		case <-over:
-			t.Fatalf("%s: %v, %v", what, s.attempts, s.outcomes)
-		}
-	}
+		return nil
+	})
 }
 
 // TestDelayMoves delays messages on a real broker: a copy waits, comes back with the count and the routing key, and a
@@ -211,17 +189,7 @@ func (q *delayQueue) send(id string, headers amqp.Table, priority uint8) {
 
 func (q *delayQueue) sendTo(exchange, key string, msg amqp.Publishing) {
 	q.t.Helper()
-	q.must(func(ch *amqp.Channel) error {
-		if err := ch.Confirm(false); err != nil {
-			return err
-		}
-		c, err := ch.PublishWithDeferredConfirm(exchange, key, true, false, msg)
-		if err != nil {
-			return err
-		}
-		c.Wait()
-		return nil
-	})
+	q.must(func(ch *amqp.Channel) error { return confirmed(ch, exchange, key, msg) })
 }
 
 func (q *delayQueue) depth(queue string) int {
@@ -252,10 +220,7 @@ func (q *delayQueue) wantEmpty() {
 func TestDelayQueuesAtFault(t *testing.T) {
 	t.Parallel()
 	q := newDelayQueue(t)
-	q.must(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete("strikes.delay.6h", false, false, false)
-		return err
-	})
+	q.remove("strikes.delay.6h")
 	conn, err := amqp.Dial(q.url)
 	need(t, err)
 	defer conn.Close()
@@ -300,20 +265,14 @@ func TestDelayRefuses(t *testing.T) {
 	s.wait(t, "moved", func() bool { return countOf(s.outcomes, consumer.OutcomeMove) >= 2 })
 	args := broker.DelayQueues[0].Arguments()
 	args[broker.ArgMaxLength] = int64(1)
-	q.must(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete("strikes.delay.1m", false, false, false)
-		return err
-	})
+	q.remove("strikes.delay.1m")
 	q.queue("strikes.delay.1m", args)
 	q.bind("strikes.delay.1m", "", "strikes.delay.1m")
 	for n := range 4 {
 		q.send(fmt.Sprint("full ", n), nil, 0)
 	}
 	s.wait(t, "held by a full delay queue", func() bool { return countOf(s.outcomes, consumer.OutcomeHold) > 2 })
-	q.must(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete("strikes.delay.1m", false, false, false)
-		return err
-	}) // with its messages
+	q.remove("strikes.delay.1m") // with its messages
 	q.declare(topology.Spec{Queue: q.name, DelayQueues: true})
 	s.wait(t, "moved after all", func() bool { // or moved by a session that ended before it could ack
 		return countOf(s.outcomes, consumer.OutcomeMove)+countOf(s.outcomes, consumer.OutcomeSuperseded) >= 6
@@ -328,11 +287,8 @@ func TestDelayQueueGone(t *testing.T) {
 	other := q.topo.name()
 	q.declare(topology.Spec{Queue: other, DelayQueues: true})
 	q.hasten()
-	q.must(func(ch *amqp.Channel) error {
-		_, err := ch.QueuePurge(broker.DelayLost, false)
-		return err
-	})
-	q.must(func(ch *amqp.Channel) error { _, err := ch.QueueDelete(other, false, false, false); return err })
+	q.must(func(ch *amqp.Channel) error { return errOf(ch.QueuePurge(broker.DelayLost, false)) })
+	q.remove(other)
 	const gone, kept = 100, 20
 	for range gone {
 		q.publish("strikes.delay.1h", other, "x")
@@ -340,13 +296,13 @@ func TestDelayQueueGone(t *testing.T) {
 	for range kept {
 		q.publish("strikes.delay.1h", q.name, "x")
 	}
-	for over := time.Now().Add(time.Minute); q.depth(broker.DelayLost) < gone ||
-		q.depth(q.name) < kept; time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(over) {
-			t.Fatalf("%d of %d are lost messages, %d of %d came back", q.depth(broker.DelayLost), gone, q.depth(q.name), kept)
+	proctest.Within(t, time.Minute, func() error {
+		if lost, back := q.depth(broker.DelayLost), q.depth(q.name); lost < gone || back < kept {
+			return fmt.Errorf("%d of %d are lost messages, %d of %d came back", lost, gone, back, kept)
 		}
-	}
-	q.must(func(ch *amqp.Channel) error { _, err := ch.QueuePurge(broker.DelayLost, false); return err })
+		return nil
+	})
+	q.must(func(ch *amqp.Channel) error { return errOf(ch.QueuePurge(broker.DelayLost, false)) })
 }
 
 func containsAll(text string, parts ...string) bool {

@@ -15,8 +15,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
@@ -36,8 +34,6 @@ func TestLostConnectionCountsNothing(t *testing.T) {
 		c, name := counters(t), uniqueName(t, "cut")
 		publish(t, queue, "m", 20)
 		var lost, runs atomic.Int64
-		ctx, stop := context.WithCancel(t.Context())
-		done := make(chan error, 1)
 		consume := consumer.Consumer{Queue: queue, Counter: c, Concurrency: 4, Handler: func(ctx context.Context,
 			_ amqp.Delivery) error {
 			runs.Add(1)
@@ -48,17 +44,14 @@ func TestLostConnectionCountsNothing(t *testing.T) {
 			lost.Add(1)
 			return ctx.Err()
 		}}
-		go func() { done <- consume.Run(ctx, namedDialer(t, name)) }()
-		proctest.Eventually(t, time.Minute, "four handlers in the middle", func() bool { return runs.Load() == 4 })
-		proctest.Eventually(t, time.Minute, "the connection cut", func() bool { return cut(t, name) })
-		proctest.Eventually(t, time.Minute, "four handlers cancelled and all messages handled", func() bool {
+		stop := runConsumer(t, consume, namedDialer(t, name))
+		eventually(t, "four handlers in the middle", func() bool { return runs.Load() == 4 })
+		eventually(t, "the connection cut", func() bool { return cut(t, name) })
+		eventually(t, "four handlers cancelled and all messages handled", func() bool {
 			return lost.Load() == 4 && runs.Load() >= 24
 		})
-		proctest.Eventually(t, time.Minute, "an empty queue", func() bool { return queueDepth(t, queue) == 0 })
+		eventually(t, "an empty queue", func() bool { return queueDepth(t, queue) == 0 })
 		stop()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
 		for r, err := range c.Admin().List(t.Context(), "/", queue) {
 			t.Errorf("counted: %+v, %v", r, err)
 		}
@@ -82,12 +75,9 @@ func TestDeletedQueueEndsTheSession(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- consume.Consume(t.Context(), conn) }()
 		<-began
-		if err := onChannel(dialer(t), func(ch *amqp.Channel) error {
-			_, err := ch.QueueDelete(queue, false, false, false)
-			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+			return errOf(ch.QueueDelete(queue, false, false, false))
+		}))
 		<-cancelled
 		err := <-done
 		if err == nil || !strings.Contains(err.Error(), "cancelled the consumer") {
@@ -138,18 +128,10 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 			need(t, topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders", Type: typ}))
 			_ = conn.Close()
 			// A node that is killed within moments of a quorum queue's declaration may forget the queue's log (seen on 3.10.8
-			// and
-			// 4.3.6: "configured member was not found on this node"), so let this one write it down first.
+			// and 4.3.6: "configured member was not found on this node"), so let this one write it down first.
 			need(t, errors.Join(broker.Stop(t.Context()), broker.Start(t.Context())))
-			p, err := publisher.New(dial, nil)
-			need(t, err)
 			const n = 200
-			msgs := make([]publisher.Message, n)
-			for i := range msgs {
-				msgs[i] = publisher.Message{Key: "orders", Publishing: amqp.Publishing{MessageId: fmt.Sprint("m", i)}}
-			}
-			need(t, errors.Join(p.PublishAll(t.Context(), msgs), p.Close()))
-
+			publishIDs(t, dial, "orders", numbered("m", n))
 			c := counters(t)
 			var handled [n]atomic.Bool
 			var runs atomic.Int64
@@ -172,31 +154,18 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 					handled[i].Store(true)
 					return nil
 				}, Backoff: func(int) time.Duration { return 10 * time.Millisecond }}
-			ctx, stop := context.WithCancel(t.Context())
-			done := make(chan error, 1)
-			go func() { done <- consume.Run(ctx, dial) }()
-			proctest.Eventually(t, time.Minute, "a quarter of the work", func() bool { return runs.Load() > n/4 })
+			stop := runConsumer(t, consume, dial)
+			eventually(t, "a quarter of the work", func() bool { return runs.Load() > n/4 })
 			need(t, broker.Kill())
 			killed := time.Now().Add(time.Second) // the last messages that were sent before may be reported only now
 			need(t, broker.Start(t.Context()))
-			depth := func(queue string) (messages int) {
-				err := onChannel(dial, func(ch *amqp.Channel) error {
-					q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-					messages = q.Messages
-					return err
-				})
-				if err != nil {
-					return -1
-				}
-				return messages
-			}
-			proctest.Eventually(t, time.Minute, "all handled or dead-lettered", func() bool {
+			eventually(t, "all handled or dead-lettered", func() bool {
 				for i := range n {
 					if i%20 != 0 && !handled[i].Load() {
 						return false
 					}
 				}
-				return len(rejected.since(time.Time{})) == n/20 && depth("orders") == 0
+				return len(rejected.since(time.Time{})) == n/20 && depthOf(dial, "orders") == 0
 			})
 			// A quorum queue keeps a dead letter until it has arrived, and may send it twice. A classic one does not know
 			// whether the dead letters have arrived that it had sent when it was killed.
@@ -205,22 +174,14 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 				must = rejected.since(killed)
 			}
 			have := map[string]bool{}
-			proctest.Eventually(t, time.Minute, fmt.Sprintf("%q in the dead-letter queue", must), func() bool {
-				err := onChannel(dial, func(ch *amqp.Channel) error {
-					for {
-						d, ok, err := ch.Get("orders.dlq", true)
-						if err != nil || !ok {
-							return err
-						}
-						have[d.MessageId] = true
-					}
-				})
+			eventually(t, fmt.Sprintf("%q in the dead-letter queue", must), func() bool {
+				some, err := takeAll(dial, "orders.dlq")
+				for _, d := range some {
+					have[d.MessageId] = true
+				}
 				return err == nil && !slices.ContainsFunc(must, func(id string) bool { return !have[id] })
 			})
 			stop()
-			if err := <-done; err != nil {
-				t.Errorf("Run: %v", err)
-			}
 			for r, err := range c.Admin().List(t.Context(), "/", "orders") {
 				if err != nil || r.Counted() != 4 || r.Crashes != 0 {
 					t.Errorf("record: %+v, %v", r, err)
@@ -233,23 +194,19 @@ func TestBrokerKilledInTheMiddle(t *testing.T) {
 func TestStoreAwayForAWhile(t *testing.T) {
 	t.Parallel()
 	store := privateStore(t, servers.RedisOptions{})
-	c, err := counter.Dial(store.URL, nil)
-	need(t, err)
-	t.Cleanup(func() { _ = c.Close() })
+	c := counterOn(t, store.URL, "")
 	eachType(t, func(t *testing.T, queue string) {
 		r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: failFor("m2"), Prefetch: 20})
 		publish(t, queue, "warm", 1)
-		proctest.Eventually(t, time.Minute, "the consumer at work", func() bool { return r.total() == 1 })
+		eventually(t, "the consumer at work", func() bool { return r.total() == 1 })
 		need(t, store.Pause())
 		publish(t, queue, "m", 10)
-		proctest.Eventually(t, time.Minute, "first deliveries handled without the store", func() bool {
-			return r.total() == 11
-		})
+		eventually(t, "first deliveries handled without the store", func() bool { return r.total() == 11 })
 		if n := r.of("m2"); n != 1 {
 			t.Errorf("the failing message ran %d times while the store was away", n)
 		}
 		need(t, store.Resume())
-		proctest.Eventually(t, time.Minute, "its dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
+		eventually(t, "its dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
 		if rec := one(t, c, queue, "m2"); rec.Failures != 4 || r.of("m2") != 4 {
 			t.Errorf("%d runs, record %+v", r.of("m2"), rec)
 		}
@@ -286,9 +243,7 @@ func TestOddMessages(t *testing.T) {
 			}
 			return nil
 		}})
-		proctest.Eventually(t, time.Minute, "all that fail dead-lettered", func() bool {
-			return queueDepth(t, queue+".dlq") == len(odd)-len(fine)
-		})
+		eventually(t, "all that fail dead-lettered", func() bool { return queueDepth(t, queue+".dlq") == len(odd)-len(fine) })
 		for _, p := range odd {
 			want := 4
 			if slices.Contains(fine, p.MessageId) {
@@ -324,9 +279,7 @@ func TestRunRefuses(t *testing.T) {
 	need(t, err)
 	wrong := *u
 	wrong.User = url.UserPassword("guest", "hunter2")
-	unreachable, err := counter.Dial(strings.Replace(managementURL(t), "http://guest:guest", "redis://", 1), nil)
-	need(t, err)
-	t.Cleanup(func() { _ = unreachable.Close() })
+	unreachable := counterOn(t, strings.Replace(managementURL(t), "http://guest:guest", "redis://", 1), "")
 
 	base := consumer.Consumer{Queue: good, Counter: counters(t), Handler: failFor()}
 	for _, tc := range []struct {
@@ -381,6 +334,6 @@ func TestRunRefuses(t *testing.T) {
 		c.Queue, c.Check.AllowDrop = noDLX, true
 		publish(t, noDLX, "m", 1)
 		r := start(t, c)
-		proctest.Eventually(t, time.Minute, "the message handled", func() bool { return r.total() == 1 })
+		eventually(t, "the message handled", func() bool { return r.total() == 1 })
 	})
 }

@@ -92,14 +92,8 @@ func (s *site) run(c consumer.Consumer) (stop func()) {
 	_, err = counts.Check(s.t.Context())
 	need(s.t, err)
 	c.Queue, c.Handler, c.Counter, c.Observer = "figures", s.handle, counts, s
-	ctx, cancel := context.WithCancel(s.t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(ctx, s.dial) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		need(s.t, <-ended)
-		need(s.t, counts.Close())
-	})
+	end := runConsumer(s.t, c, s.dial)
+	stop = sync.OnceFunc(func() { end(); need(s.t, counts.Close()) })
 	s.t.Cleanup(stop)
 	return stop
 }

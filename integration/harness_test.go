@@ -8,12 +8,14 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -88,9 +90,13 @@ func runConsumer(t testing.TB, c consumer.Consumer, dial func(context.Context) (
 	go func() { ended <- c.Run(ctx, dial) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
-		err := <-ended
-		if err != nil && !slices.ContainsFunc(may, func(one error) bool { return errors.Is(err, one) }) {
-			t.Errorf("Run: %v", err)
+		select {
+		case err := <-ended:
+			if err != nil && !slices.ContainsFunc(may, func(one error) bool { return errors.Is(err, one) }) {
+				t.Errorf("Run: %v", err)
+			}
+		case <-time.After(time.Minute):
+			t.Error("Run did not return")
 		}
 	})
 	t.Cleanup(stop)
@@ -141,8 +147,16 @@ func queueDepth(t testing.TB, queue string) int {
 // getAll takes every ready message off the queue, in order.
 func getAll(t testing.TB, queue string) []amqp.Delivery {
 	t.Helper()
-	var all []amqp.Delivery
-	err := onChannel(dialer(t), func(ch *amqp.Channel) error {
+	all, err := takeAll(dialer(t), queue)
+	if err != nil {
+		t.Fatalf("getting from %q: %v", queue, err)
+	}
+	return all
+}
+
+// takeAll is getAll. After an error it returns the messages that it took before.
+func takeAll(dial func(context.Context) (*amqp.Connection, error), queue string) (all []amqp.Delivery, err error) {
+	err = onChannel(dial, func(ch *amqp.Channel) error {
 		for {
 			d, ok, err := ch.Get(queue, true)
 			if err != nil || !ok {
@@ -151,8 +165,11 @@ func getAll(t testing.TB, queue string) []amqp.Delivery {
 			all = append(all, d)
 		}
 	})
-	if err != nil {
-		t.Fatalf("getting from %q: %v", queue, err)
-	}
-	return all
+	return all, err
+}
+
+// eventually waits for a condition, for a minute at most.
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	proctest.Eventually(t, time.Minute, what, cond)
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -162,7 +161,7 @@ func (q *headerQueue) deadLetters() *deadletter.Queue {
 
 func (q *headerQueue) awaitDead(n int) {
 	q.t.Helper()
-	proctest.Eventually(q.t, time.Minute, "dead letters", func() bool { return depthOf(dialer(q.t), q.name+".dlq") == n })
+	eventually(q.t, "dead letters", func() bool { return depthOf(dialer(q.t), q.name+".dlq") == n })
 }
 
 var errNoStock = errors.New("no stock")
@@ -185,7 +184,7 @@ func TestCopiedReplay(t *testing.T) {
 	if r, err := q.deadLetters().Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	proctest.Eventually(t, time.Minute, "an attempt at the follow-up", func() bool { return len(q.of("follow-up")) == 1 })
+	eventually(t, "an attempt at the follow-up", func() bool { return len(q.of("follow-up")) == 1 })
 	q.awaitDead(1)
 	if fence := q.of("follow-up")[0].fence; fence != 0 {
 		t.Errorf("the follow-up has the fence %d", fence)
@@ -257,7 +256,7 @@ func TestReplayWithKey(t *testing.T) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for _, id := range []string{"key of ", "key of transported"} {
-		proctest.Eventually(t, time.Minute, "a second generation of "+id, func() bool {
+		eventually(t, "a second generation of "+id, func() bool {
 			got := q.generations(id)
 			return len(got) == 2 && slices.ContainsFunc(got, func(g string) bool { return strings.HasPrefix(g, "header:1-") })
 		})

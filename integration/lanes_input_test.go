@@ -19,7 +19,6 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/ops"
 	"github.com/strikesmq/strikes/topology"
@@ -45,10 +44,7 @@ func newLaneQueue(t *testing.T, bad ...string) *laneQueue {
 	for _, id := range bad {
 		l.bad[id] = true
 	}
-	var err error
-	l.counts, err = counter.Dial(patientURL(t), &counter.Options{Prefix: l.prefix})
-	need(t, err)
-	t.Cleanup(func() { need(t, l.counts.Close()) })
+	l.counts = ofPrefix(t, l.prefix)
 	return l
 }
 
@@ -126,7 +122,7 @@ func (l *laneQueue) ran() []string {
 
 func (l *laneQueue) wantRan(t *testing.T, want ...string) {
 	t.Helper()
-	proctest.Eventually(t, time.Minute, "handled messages", func() bool { return len(l.ran()) >= len(want) })
+	eventually(t, "handled messages", func() bool { return len(l.ran()) >= len(want) })
 	if got := l.ran(); !slices.Equal(got, want) {
 		t.Errorf("handled %q, want %q", got, want)
 	}
@@ -134,7 +130,7 @@ func (l *laneQueue) wantRan(t *testing.T, want ...string) {
 
 func (l *laneQueue) awaitDead(t *testing.T, n int) {
 	t.Helper()
-	proctest.Eventually(t, time.Minute, "dead letters", func() bool { return depthOf(dialer(t), l.name+".dlq") == n })
+	eventually(t, "dead letters", func() bool { return depthOf(dialer(t), l.name+".dlq") == n })
 }
 
 func (l *laneQueue) open(t *testing.T, lane string) (*deadletter.Queue, deadletter.Lane) {
@@ -188,7 +184,7 @@ func TestLanesOfALostStore(t *testing.T) {
 		c := ops.Collector{VHost: "/", Store: l.counts.Admin(), Dial: dialer(t),
 			API: inspect.Need{Management: managementURL(t)}}
 		defer c.Close()
-		proctest.Eventually(t, time.Minute, "a status that says that the store does not know the dead letters", func() bool {
+		eventually(t, "a status that says that the store does not know the dead letters", func() bool {
 			s, err := c.Collect(t.Context(), ops.Question{Queue: l.name})
 			return err == nil && s.Dead.Unrecorded == 2 // a busy machine's store may be late
 		})

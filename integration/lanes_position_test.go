@@ -15,7 +15,6 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -164,7 +163,7 @@ func TestDeadLetterMovedBackByHand(t *testing.T) {
 					done.Dropped != 0 {
 					t.Errorf("%+v, %v; want four replayed, and none dropped", done, err)
 				}
-				proctest.Eventually(t, time.Minute, "the last attempt", func() bool {
+				eventually(t, "the last attempt", func() bool {
 					l.mu.Lock()
 					defer l.mu.Unlock()
 					return len(ran) >= len(tc.want)
@@ -206,7 +205,7 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 			block("", "first", func(amqp.Delivery) error { return nil })
 			store := &watchedLane{Lanes: counts.Admin(), after: func() {
 				block("first", "second", func(d amqp.Delivery) error { return d.Nack(false, false) })
-				proctest.Eventually(t, time.Minute, "a dead letter", func() bool { return depthOf(dialer(t), queue+".dlq") == 1 })
+				eventually(t, "a dead letter", func() bool { return depthOf(dialer(t), queue+".dlq") == 1 })
 			}}
 			q := openDead(t, deadletter.Queue{Name: queue + ".dlq", Records: counts.Admin()})
 			done, err := q.ReplayLane(t.Context(), deadletter.Lane{Queue: queue, Name: "lane", Store: store,
@@ -231,7 +230,7 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 // getOne waits for a message of a queue, and does not settle it.
 func getOne(t *testing.T, ch *amqp.Channel, queue string) (d amqp.Delivery) {
 	t.Helper()
-	proctest.Eventually(t, time.Minute, "a message in "+queue, func() bool {
+	eventually(t, "a message in "+queue, func() bool {
 		got, ok, err := ch.Get(queue, false)
 		need(t, err)
 		d = got
@@ -261,9 +260,9 @@ func TestALaneBlockedDuringASession(t *testing.T) {
 	need(t, err)
 	blocked, err := counts.StepLane(t.Context(), step)
 	need(t, err)
-	proctest.Eventually(t, time.Minute, "that no consumer is attached", func() bool { return consumers(t, queue) == 0 })
+	eventually(t, "that no consumer is attached", func() bool { return consumers(t, queue) == 0 })
 	publishBodies(t, queue, 1, 2, func(int) string { return "x lane" })
-	proctest.Eventually(t, time.Minute, "a message that waits", func() bool { return queueDepth(t, queue) == 1 })
+	eventually(t, "a message that waits", func() bool { return queueDepth(t, queue) == 1 })
 	select {
 	case id := <-handled:
 		t.Errorf("%s overtook the dead letter", id)

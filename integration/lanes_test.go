@@ -18,8 +18,6 @@ import (
 	"testing"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
-
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/rig"
@@ -151,10 +149,7 @@ func lanesBroker(t *testing.T) *rig.Node {
 func (h *blockedLanes) startFleet(t *testing.T, seed uint64) {
 	t.Helper()
 	prefix := uniqueName(t, "strikes")
-	counts, err := counter.Dial(patientURL(t), &counter.Options{Prefix: prefix})
-	need(t, err)
-	t.Cleanup(func() { need(t, counts.Close()) })
-	h.counts, h.faults = counts, map[string]int{}
+	h.counts, h.faults = ofPrefix(t, prefix), map[string]int{}
 	broker, store := &rig.Broker{Node: h.broker, Nodes: []*rig.Node{h.broker}}, &rig.Store{URL: redisURL(t)}
 	h.fleet.Fail = func(err error) { t.Error(err) }
 	t.Cleanup(h.fleet.Close)
@@ -284,19 +279,11 @@ func TestHoldQueue(t *testing.T) {
 func (h *blockedLanes) wantSkippedDead(t *testing.T) {
 	t.Helper()
 	dead := map[int]bool{}
-	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-		for {
-			d, ok, err := ch.Get(h.queue+".dlq", true)
-			if !ok || err != nil {
-				return err
-			}
-			i, err := strconv.Atoi(d.MessageId)
-			if err != nil {
-				return err
-			}
-			dead[i] = true
-		}
-	}))
+	for _, d := range getAll(t, h.queue+".dlq") {
+		i, err := strconv.Atoi(d.MessageId)
+		need(t, err)
+		dead[i] = true
+	}
 	if !maps.Equal(dead, h.dropped) {
 		t.Errorf("dead letters %v, want those that were skipped, %v", dead, h.dropped)
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/ops"
@@ -74,7 +73,7 @@ func TestAQueueWhoseNodeIsDown(t *testing.T) {
 		})}
 	dial := consumer.Dialer(c.Nodes[0].URL, amqp.Config{})
 	stop := runConsumer(t, worker, dial)
-	proctest.Eventually(t, time.Minute, "a consumer", func() bool { return depth("work").Consumers == 1 })
+	eventually(t, "a consumer", func() bool { return depth("work").Consumers == 1 })
 	need(t, c.Nodes[1].Kill())
 
 	need(t, broker.OnChannel(ctx, up, func(ch *amqp.Channel) (err error) {
@@ -83,7 +82,7 @@ func TestAQueueWhoseNodeIsDown(t *testing.T) {
 		}
 		return err
 	}))
-	proctest.Eventually(t, time.Minute, "dead letters held", func() bool { return held.Load() == letters })
+	eventually(t, "dead letters held", func() bool { return held.Load() == letters })
 	if err := worker.Run(ctx, dial); !errors.As(err, new(*topology.RefusedError)) {
 		t.Errorf("a new consumer: %v", err)
 	}
@@ -155,6 +154,6 @@ func TestAQueueWhoseNodeIsDown(t *testing.T) {
 	}
 
 	need(t, c.Nodes[1].Start(context.WithoutCancel(ctx)))
-	proctest.Eventually(t, time.Minute, "all dead letters", func() bool { return depth("work.dlq").Messages == letters })
+	eventually(t, "all dead letters", func() bool { return depth("work.dlq").Messages == letters })
 	stop()
 }

@@ -31,7 +31,7 @@ func TestLostReplies(t *testing.T) {
 		const messages, rounds = 4, 30
 		lost, repeated := 0, 0
 		for round := 1; round <= rounds; round++ {
-			proctest.Eventually(t, time.Minute, "a connection", func() bool {
+			eventually(t, "a connection", func() bool {
 				return errOf(through.Admin().Get(t.Context(), "/", "q", "0")) == nil // the pool may have one that was cut
 			})
 			var failing panics.Group
@@ -48,7 +48,7 @@ func TestLostReplies(t *testing.T) {
 				})
 			}
 			if late { // the reply to a COMMIT is still on its way when the failures are counted
-				proctest.Eventually(t, time.Minute, "the COMMITs", func() bool {
+				eventually(t, "the COMMITs", func() bool {
 					return direct.counted(messages-1) == round || ended.Load() == messages // on a busy machine all may time out
 				})
 			} else {

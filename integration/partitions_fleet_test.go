@@ -25,7 +25,6 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/ops"
@@ -133,11 +132,7 @@ func newGroup(t *testing.T, kind topology.Type, partitions int, redis string, sp
 	f.spec.Ledger = filepath.Join(t.TempDir(), "ledger")
 	need(t, os.WriteFile(f.spec.Ledger, nil, 0o600))
 	declarePartitions(t, topology.Spec{Queue: f.spec.Queue, Type: kind, Partitions: partitions})
-	var err error
-	if f.store, err = counter.Dial(patientURL(t), &counter.Options{Prefix: f.spec.Prefix}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.store.Close() })
+	f.store = ofPrefix(t, f.spec.Prefix)
 	return f
 }
 
@@ -167,9 +162,7 @@ func (f *group) stop(i int) {
 
 func (f *group) kill(i int) {
 	f.t.Helper()
-	p := f.leave(i)
-	_ = p.Kill()
-	<-p.ended
+	f.leave(i).crash()
 }
 
 func (f *group) leave(i int) process {
@@ -507,7 +500,7 @@ func TestPartitionRollingDeploy(t *testing.T) {
 	underLoad := func() { // half a second of it at least
 		f.awaitEven()
 		enough := sent.Load() + 150
-		proctest.Eventually(t, time.Minute, "messages published", func() bool { return sent.Load() >= enough || t.Failed() })
+		eventually(t, "messages published", func() bool { return sent.Load() >= enough || t.Failed() })
 	}
 	for range 12 { // three deploys
 		f.join()

@@ -45,12 +45,8 @@ func newShared(t *testing.T, n int) *shared {
 	t.Helper()
 	s := &shared{t: t, n: n, queue: uniqueName(t, "shared"), fails: succeed}
 	declarePartitions(t, topology.Spec{Queue: s.queue, Partitions: n})
-	var err error
 	s.prefix = uniqueName(t, "test")
-	if s.store, err = counter.Dial(patientURL(t), &counter.Options{Prefix: s.prefix}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.store.Close() })
+	s.store = ofPrefix(t, s.prefix)
 	return s
 }
 

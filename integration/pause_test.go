@@ -11,7 +11,6 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/poll"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -27,9 +26,9 @@ func TestPauseStopsEveryProcess(t *testing.T) {
 				spec, c := newChild(t, queue)
 				spec.Takes, spec.Concurrency, spec.Backoff, spec.Fail = 20*time.Millisecond, 2, time.Minute, []string{"m1", "m2"}
 				all := []process{spec.spawn(t), spec.spawn(t), spec.spawn(t)}
-				proctest.Eventually(t, time.Minute, "three consumers", func() bool { return len(readers(t, c, queue)) == 3 })
+				eventually(t, "three consumers", func() bool { return len(readers(t, c, queue)) == 3 })
 				publish(t, queue, "m", messages)
-				proctest.Eventually(t, time.Minute, "two failures and some successes", func() bool {
+				eventually(t, "two failures and some successes", func() bool {
 					return recorded(t, c, queue, "m1") && recorded(t, c, queue, "m2") && handled(t, spec) > 20
 				})
 
@@ -38,7 +37,7 @@ func TestPauseStopsEveryProcess(t *testing.T) {
 				if before == messages {
 					t.Fatal("the queue was empty before the pause")
 				}
-				proctest.Eventually(t, time.Minute, "that no consumer is attached", func() bool { return consumers(t, queue) == 0 })
+				eventually(t, "that no consumer is attached", func() bool { return consumers(t, queue) == 0 })
 				time.Sleep(1500 * time.Millisecond)
 				if after := handled(t, spec); after != before {
 					t.Errorf("%d attempts began during the pause", after-before)
@@ -54,7 +53,7 @@ func TestPauseStopsEveryProcess(t *testing.T) {
 				}
 
 				need(t, c.Admin().Resume(t.Context(), "/", queue, counter.Note{By: "jo"}))
-				proctest.Eventually(t, time.Minute, "every message handled", func() bool {
+				eventually(t, "every message handled", func() bool {
 					return queueDepth(t, queue) == 0 && handled(t, spec) >= messages
 				})
 				if n := handled(t, spec); n != messages {
@@ -82,7 +81,7 @@ func handled(t *testing.T, spec child) (n int) {
 // readers asks again while the store is slow: the machine may be busy with other tests.
 func readers(t *testing.T, c *counter.Counter, queue string) (states []counter.ConsumerState) {
 	t.Helper()
-	proctest.Eventually(t, time.Minute, "a reply of the store", func() bool {
+	eventually(t, "a reply of the store", func() bool {
 		var err error
 		states, err = c.Admin().Consumers(t.Context(), "/", queue)
 		var store *counter.StoreError
@@ -101,7 +100,7 @@ func pauseQueue(t *testing.T, c *counter.Counter, queue string, n int) {
 	t.Helper()
 	began := time.Now()
 	need(t, c.Admin().Pause(t.Context(), "/", queue, counter.Note{By: "jo", Why: "supplier down"}))
-	proctest.Eventually(t, time.Minute, fmt.Sprintf("that %d processes stop", n), func() bool {
+	eventually(t, fmt.Sprintf("that %d processes stop", n), func() bool {
 		stopped := 0
 		for _, s := range readers(t, c, queue) {
 			if s.Paused {

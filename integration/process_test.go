@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -18,11 +17,10 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // child is the configuration of a consumer process. The process writes a line to Ledger, with one write(2), before
-// each attempt.
+// each attempt: its pid, the id of the message, the number of the attempt, and that of the last one.
 type child struct {
 	AMQP, Store, Prefix, Queue string
 	Ledger                     string
@@ -33,7 +31,6 @@ type child struct {
 	Concurrency                int
 	Backoff                    time.Duration // if zero, 1 ms
 	Takes                      time.Duration // the handler's time for each message
-	Tell                       bool          // writes the attempt and the last one behind the id
 }
 
 func (c child) run(ctx context.Context) error {
@@ -49,11 +46,8 @@ func (c child) run(ctx context.Context) error {
 		Queue: c.Queue, Counter: counts, Isolation: c.Isolation, Concurrency: c.Concurrency, DrainTimeout: time.Second,
 		Backoff: func(int) time.Duration { return max(c.Backoff, time.Millisecond) },
 		Handler: func(ctx context.Context, d amqp.Delivery) error {
-			line := fmt.Sprintf("%d %s", os.Getpid(), d.MessageId)
-			if a, _ := consumer.AttemptFrom(ctx); c.Tell {
-				line += fmt.Sprintf(" %d %d", a.Number, a.Last)
-			}
-			if _, err := fmt.Fprintln(ledger, line); err != nil {
+			a, _ := consumer.AttemptFrom(ctx)
+			if _, err := fmt.Fprintln(ledger, os.Getpid(), d.MessageId, a.Number, a.Last); err != nil {
 				return err
 			}
 			time.Sleep(c.Takes)
@@ -78,20 +72,38 @@ func (c child) spawn(t *testing.T) process {
 	return worker{Child: &c}.spawn(t)
 }
 
-// runs reads the ledger: how often the handler was called for each message, and in how many processes.
-func (c child) runs(t *testing.T) (byID map[string]int, processes map[string]bool) {
+// told is a line of the ledger: an attempt.
+type told struct {
+	pid, number, last int
+	id                string
+}
+
+// told reads the ledger.
+func (c child) told(t *testing.T) (all []told) {
 	t.Helper()
 	f, err := os.Open(c.Ledger)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	need(t, err)
 	defer func() { _ = f.Close() }()
-	byID, processes = map[string]int{}, map[string]bool{}
 	for lines := bufio.NewScanner(f); lines.Scan(); {
-		pid, id, _ := strings.Cut(lines.Text(), " ")
-		byID[id]++
-		processes[pid] = true
+		var l told
+		if _, err := fmt.Sscan(lines.Text(), &l.pid, &l.id, &l.number, &l.last); err != nil {
+			t.Fatalf("%q: %v", lines.Text(), err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// runs tells how often the handler was called for each message, and in which processes.
+func (c child) runs(t *testing.T) (byID map[string]int, processes map[int]bool) {
+	t.Helper()
+	byID, processes = map[string]int{}, map[int]bool{}
+	for _, l := range c.told(t) {
+		byID[l.id]++
+		processes[l.pid] = true
 	}
 	return byID, processes
 }
@@ -105,13 +117,10 @@ func newChild(t *testing.T, queue string) (child, *counter.Counter) {
 func newChildOn(t *testing.T, queue, store, patient string) (child, *counter.Counter) {
 	t.Helper()
 	prefix := uniqueName(t, "strikes")
-	c, err := rig.Dial(patient, prefix)
-	need(t, err)
-	t.Cleanup(func() { _ = c.Close() })
 	return child{
 		AMQP: brokerURL(t), Store: store, Prefix: prefix, Queue: queue, Ledger: filepath.Join(t.TempDir(), "ledger"),
 		Concurrency: 1,
-	}, c
+	}, dialAt(t, patient, prefix)
 }
 
 func TestThreeProcessesShareOneCount(t *testing.T) {
@@ -132,10 +141,10 @@ func shareOneCount(t *testing.T, spec child, c *counter.Counter) {
 	for range 3 {
 		all = append(all, spec.spawn(t))
 	}
-	proctest.Eventually(t, time.Minute, "three consumers", func() bool { return consumers(t, queue) == 3 })
+	eventually(t, "three consumers", func() bool { return consumers(t, queue) == 3 })
 	publish(t, queue, "m", 100)
-	proctest.Eventually(t, time.Minute, "ten dead letters", func() bool { return queueDepth(t, queue+".dlq") == 10 })
-	proctest.Eventually(t, time.Minute, "every message handled", func() bool {
+	eventually(t, "ten dead letters", func() bool { return queueDepth(t, queue+".dlq") == 10 })
+	eventually(t, "every message handled", func() bool {
 		byID, _ := spec.runs(t)
 		return len(byID) == 100
 	})
@@ -170,21 +179,6 @@ func consumers(t *testing.T, queue string) (n int) {
 	return n
 }
 
-// terminate stops processes as a deployment does.
-func terminate(t *testing.T, all ...process) {
-	t.Helper()
-	for _, p := range all {
-		if err := p.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, p := range all {
-		if err := <-p.ended; err != nil {
-			t.Errorf("a consumer process ended with %v", err)
-		}
-	}
-}
-
 // TestKillerIsDeadLetteredAndNeighboursAreNot has a message that kills every process which runs it, among others that
 // are in the same processes when it does.
 func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
@@ -200,11 +194,11 @@ func TestKillerIsDeadLetteredAndNeighboursAreNot(t *testing.T) {
 				t.Fatal("the killer is not dead-lettered")
 			}
 			p := spec.spawn(t)
-			proctest.Eventually(t, time.Minute, "the process's death or the killer's", func() bool {
+			eventually(t, "the process's death or the killer's", func() bool {
 				return len(p.ended) == 1 || queueDepth(t, queue+".dlq") == 1
 			})
 		}
-		proctest.Eventually(t, time.Minute, "every message handled", func() bool {
+		eventually(t, "every message handled", func() bool {
 			byID, _ := spec.runs(t)
 			return len(byID) == 20 && queueDepth(t, queue) == 0
 		})

@@ -69,6 +69,7 @@ func (e endpoint) run(ctx context.Context) error {
 			note(status)
 			w.WriteHeader(status)
 		})}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	return server.Serve(listener)
 }
 
@@ -77,17 +78,14 @@ func (e endpoint) gated() bool {
 	return err == nil
 }
 
-// supervised is an endpoint whose process is started again whenever it ends.
+// supervised is an endpoint whose process is started again whenever it ends. Between two processes nothing listens.
 type supervised struct {
 	endpoint
-	URL string
-
-	mu      sync.Mutex
-	process *os.Process
-	starts  int
+	URL  string
+	seat *fleet.Seat
 }
 
-// supervise starts the endpoint, at a free port, until the test ends. Between two processes nothing listens.
+// supervise starts the endpoint, at a free port, until the test ends.
 func (e endpoint) supervise(t *testing.T) *supervised {
 	t.Helper()
 	return e.superviseAt(t, freeAddress(t))
@@ -105,49 +103,14 @@ func freeAddress(t *testing.T) string {
 func (e endpoint) superviseAt(t *testing.T, address string) *supervised {
 	t.Helper()
 	e.Addr, e.Ledger = address, filepath.Join(t.TempDir(), "endpoint")
-	s := &supervised{endpoint: e, URL: "http://" + address + "/"}
-	ctx, stop := context.WithCancel(context.Background())
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		for ctx.Err() == nil {
-			s.serve(ctx)
-		}
-	}()
-	t.Cleanup(func() { stop(); s.kill(); <-over })
-	return s
+	seat := &fleet.Seat{Command: func(int) (*exec.Cmd, io.Closer, error) { return fleet.Command(worker{Serve: &e}) }}
+	f := &fleet.Fleet{Seats: []*fleet.Seat{seat}, Rest: 50 * time.Millisecond, Fail: func(err error) { t.Error(err) }}
+	f.Start(context.WithoutCancel(t.Context()))
+	t.Cleanup(f.Close)
+	return &supervised{e, "http://" + address + "/", seat}
 }
 
-// serve runs one process to its end.
-func (s *supervised) serve(ctx context.Context) {
-	cmd, stdin, err := fleet.Command(worker{Serve: &s.endpoint})
-	if err != nil {
-		panic(err) // it was told nothing that JSON does not know
-	}
-	defer stdin.Close()
-	s.mu.Lock()
-	if err = ctx.Err(); err == nil { // else kill is over
-		err = cmd.Start()
-		s.process = cmd.Process
-		s.starts++
-	}
-	s.mu.Unlock()
-	if err == nil {
-		_ = cmd.Wait()
-	}
-	select {
-	case <-time.After(50 * time.Millisecond): // a restart takes a moment
-	case <-ctx.Done():
-	}
-}
-
-func (s *supervised) kill() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.process != nil {
-		_ = s.process.Kill() // it may have ended
-	}
-}
+func (s *supervised) kill() { _ = s.seat.Signal(syscall.SIGKILL) } // it may have ended
 
 // posted is one line of the endpoint's ledger.
 type posted struct{ what, id, attempt string }
@@ -191,9 +154,9 @@ func (s *supervised) handled(t *testing.T) map[string]bool {
 
 // pushing is a process of strikes consume --http.
 type pushing struct {
-	*exec.Cmd
+	process
+	env    []string
 	stderr *lockedBuffer
-	ended  chan error
 }
 
 // push starts strikes consume --http on a queue, which ends with the test at the latest.
@@ -203,45 +166,14 @@ func push(t *testing.T, strikes, queue, prefix, url string, flags ...string) *pu
 		flags...)...)
 	cmd.Env = append(os.Environ(), "AMQP_URL="+brokerURL(t), "REDIS_URL="+redisURL(t), "STRIKES_MANAGEMENT_URL="+
 		managementURL(t), "STRIKES_PREFIX="+prefix)
-	p := &pushing{cmd, &lockedBuffer{}, make(chan error, 1)}
-	cmd.Stderr = p.stderr
-	need(t, cmd.Start())
-	reaped := make(chan struct{})
-	go func() {
-		defer close(reaped)
-		p.ended <- cmd.Wait()
-	}()
+	stderr := &lockedBuffer{}
+	cmd.Stderr = stderr
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		<-reaped
 		if t.Failed() {
-			t.Logf("stderr:\n%s", p.stderr)
+			t.Logf("stderr:\n%s", stderr)
 		}
 	})
-	return p
-}
-
-// crash ends it with SIGKILL.
-func (p *pushing) crash(t *testing.T) {
-	t.Helper()
-	need(t, p.Process.Kill())
-	if err := <-p.ended; err == nil {
-		t.Error("consume survived SIGKILL")
-	}
-}
-
-// stop ends it with SIGTERM, as a deploy does.
-func (p *pushing) stop(t *testing.T) {
-	t.Helper()
-	need(t, p.Process.Signal(syscall.SIGTERM))
-	select {
-	case err := <-p.ended:
-		if err != nil {
-			t.Errorf("consume ended with %v", err)
-		}
-	case <-time.After(time.Minute):
-		t.Error("consume did not stop")
-	}
+	return &pushing{started(t, cmd), cmd.Env, stderr}
 }
 
 type lockedBuffer struct {

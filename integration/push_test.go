@@ -13,7 +13,6 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
@@ -60,15 +59,15 @@ func TestPush(t *testing.T) {
 			p := push(t, strikes, queue, prefix, e.URL, append(tc.flags, "--max-retries", fmt.Sprint(limit-1))...)
 			for range kills {
 				before := len(e.ledger(t))
-				proctest.Eventually(t, time.Minute, "the endpoint works", func() bool {
+				eventually(t, "the endpoint works", func() bool {
 					return len(e.ledger(t)) > before+40 || len(e.handled(t)) == n-1-len(fails)
 				})
 				e.kill()
 			}
-			proctest.Eventually(t, time.Minute, "every message is handled or dead-lettered", func() bool {
+			eventually(t, "every message is handled or dead-lettered", func() bool {
 				return len(e.handled(t)) == n-1-len(fails) && queueDepth(t, queue+".dlq") == 1+len(fails)
 			})
-			p.stop(t)
+			terminate(t, p.process)
 			if left := queueDepth(t, queue); left != 0 {
 				t.Errorf("%d messages are left", left)
 			}
@@ -123,14 +122,12 @@ func TestPushKilled(t *testing.T) {
 		publishLanes(t, queue, n, 1)
 		p, before, isolated := start(), 0, 0
 		for range kills {
-			proctest.Eventually(t, time.Minute, "a killer is posted", func() bool {
-				return len(e.posts(t, killers...)) > before
-			})
+			eventually(t, "a killer is posted", func() bool { return len(e.posts(t, killers...)) > before })
 			if said := p.stderr.String(); strings.Contains(said, "isolate "+killers[0]) || strings.Contains(said,
 				"isolate "+killers[1]) {
 				isolated++
 			}
-			p.crash(t)
+			p.crash()
 			before = len(e.posts(t, killers...))
 			p = start()
 		}
@@ -139,18 +136,18 @@ func TestPushKilled(t *testing.T) {
 		}
 		need(t, os.Remove(gate))
 		e.kill() // a request may still wait
-		proctest.Eventually(t, time.Minute, "every message is handled or dead-lettered", func() bool {
+		eventually(t, "every message is handled or dead-lettered", func() bool {
 			return len(e.handled(t)) == n-len(killers) && queueDepth(t, queue+".dlq") == len(killers)
 		})
 		// a kill may have come before the ack of a message that was handled
 		api, err := broker.NewAPI(managementURL(t), nil)
 		need(t, err)
 		conn := dialBroker(t)
-		proctest.Eventually(t, time.Minute, "every message is acked", func() bool {
+		eventually(t, "every message is acked", func() bool {
 			load, err := api.Load(t.Context(), conn, queue)
 			return err == nil && load.Ready+load.Unacked == 0
 		})
-		p.stop(t)
+		terminate(t, p.process)
 		if left := queueDepth(t, queue); left != 0 {
 			t.Errorf("%d messages are left", left)
 		}
@@ -186,10 +183,7 @@ func inOrder(t *testing.T, e *supervised, lanes int) {
 
 func ofPrefix(t *testing.T, prefix string) *counter.Counter {
 	t.Helper()
-	c, err := counter.Dial(patientURL(t), &counter.Options{Prefix: prefix})
-	need(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	return counterOn(t, patientURL(t), prefix)
 }
 
 // TestPushOutage has no endpoint at first, and none for a while later: nothing is counted. A deploy of consume
@@ -203,24 +197,22 @@ func TestPushOutage(t *testing.T) {
 		publishLanes(t, queue, 30, 1)
 		address := freeAddress(t)
 		p := push(t, strikes, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
-		proctest.Eventually(t, time.Minute, "attempts that are not counted", func() bool {
+		eventually(t, "attempts that are not counted", func() bool {
 			return strings.Contains(p.stderr.String(), " others meanwhile")
 		})
-		proctest.Eventually(t, time.Minute, "status shows them", func() bool {
+		eventually(t, "status shows them", func() bool {
 			cmd := exec.CommandContext(t.Context(), strikes, "status", queue)
-			cmd.Env = p.Env
+			cmd.Env = p.env
 			out, err := cmd.Output()
 			return err == nil && strings.Contains(string(out), "their attempts are not counted") &&
 				strings.Contains(string(out), "is out of reach")
 		})
-		p.stop(t)
+		terminate(t, p.process)
 		p = push(t, strikes, queue, prefix, "http://"+address, "--max-retries", "1", "--concurrency", "4")
-		proctest.Eventually(t, time.Minute, "the next process tries", func() bool {
-			return strings.Contains(p.stderr.String(), "not-counted m")
-		})
+		eventually(t, "the next process tries", func() bool { return strings.Contains(p.stderr.String(), "not-counted m") })
 		s := endpoint{}.superviseAt(t, address)
-		proctest.Eventually(t, time.Minute, "all are handled", func() bool { return len(s.handled(t)) == 30 })
-		p.stop(t)
+		eventually(t, "all are handled", func() bool { return len(s.handled(t)) == 30 })
+		terminate(t, p.process)
 		if dead := queueDepth(t, queue+".dlq"); dead != 0 {
 			t.Errorf("%d dead letters", dead)
 		}

@@ -11,7 +11,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -75,16 +74,16 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 				}),
 			}
 			stop := runConsumer(t, consume, dialer(t))
-			proctest.Eventually(t, time.Minute, "a consumer", func() bool { return consumers(t, queue) == 1 })
+			eventually(t, "a consumer", func() bool { return consumers(t, queue) == 1 })
 			need(t, onChannel(dialer(t), func(ch *amqp.Channel) error { return tc.wreck(ch, queue) }))
 			time.Sleep(11 * time.Second) // for so long a route that was checked is believed
 			publish(t, queue, "m", 20)
-			proctest.Eventually(t, time.Minute, "20 dead letters held", func() bool { return held.Load() == 20 })
+			eventually(t, "20 dead letters held", func() bool { return held.Load() == 20 })
 			if n := dead.Load(); n != 0 {
 				t.Errorf("%d were dead-lettered along a broken route", n)
 			}
 			tc.fix(t, queue)
-			proctest.Eventually(t, time.Minute, "20 dead letters", func() bool { return queueDepth(t, queue+".dlq") == 20 })
+			eventually(t, "20 dead letters", func() bool { return queueDepth(t, queue+".dlq") == 20 })
 			stop()
 		})
 	}
@@ -134,7 +133,7 @@ func TestReplayingDeadLetterQueue(t *testing.T) {
 	}
 	eval("resume")
 	<-dead
-	proctest.Eventually(t, time.Minute, "the dead letter", func() bool {
+	eventually(t, "the dead letter", func() bool {
 		q, err := ch.QueueDeclarePassive("orders.dlq", true, false, false, false, nil)
 		return err == nil && q.Messages == 1
 	})

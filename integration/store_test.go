@@ -13,21 +13,13 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/cluster"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 func dialStore(t *testing.T, url string) *counter.Counter {
 	t.Helper()
-	c, err := counter.Dial(url, &counter.Options{Prefix: uniqueName(t, "strikes")})
-	need(t, err)
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
+	return counterOn(t, url, uniqueName(t, "strikes"))
 }
 
 func attemptOf(id, token string) counter.Attempt {
@@ -201,9 +193,7 @@ func spin(t *testing.T, store *servers.Redis) {
 		rdb.ScriptKill(context.Background())
 		<-done
 	})
-	proctest.Eventually(t, time.Minute, "a busy store", func() bool {
-		return redis.HasErrorPrefix(rdb.Ping(t.Context()).Err(), "BUSY")
-	})
+	eventually(t, "a busy store", func() bool { return redis.HasErrorPrefix(rdb.Ping(t.Context()).Err(), "BUSY") })
 }
 
 func withPassword(t *testing.T) *servers.Redis {
@@ -320,7 +310,7 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 	need(t, master.Kill())
 	begin, tries := time.Now(), 0
 	var last error
-	proctest.Eventually(t, time.Minute, "an answer after the failover", func() bool {
+	eventually(t, "an answer after the failover", func() bool {
 		tries++
 		_, err := c.Fail(t.Context(), attemptOf("2", "b"), limit)
 		var failed *counter.StoreError

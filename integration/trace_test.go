@@ -17,7 +17,6 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/plugin/otelstrikes"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
@@ -139,7 +138,7 @@ func TestTraceOverThreeProcesses(t *testing.T) {
 	}
 	consumed := as("consume")
 	published := as("publish")()
-	proctest.Eventually(t, time.Minute, "the dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
+	eventually(t, "the dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
 	replayed := as("replay")()
 	attempts := consumed()
 

@@ -124,7 +124,7 @@ func TestUndecodableTakesNoNeighbour(t *testing.T) {
 				untilDone(t, queue, bad.frame, fleet, store, func(handled map[string]int, told int) bool {
 					return allHandled(handled) && (told >= 7 || bad.spoil != nil && queueDepth(t, queue+".dlq") > 0)
 				})
-				proctest.Eventually(t, time.Minute, "the source empty, one dead letter", func() bool {
+				eventually(t, "the source empty, one dead letter", func() bool {
 					return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") == 1
 				})
 				noted := "its headers"
@@ -150,7 +150,7 @@ func TestUndecodableBlocksAClassicQueue(t *testing.T) {
 			untilDone(t, queue, bad.frame, 1, counter.NewMemory(nil), func(handled map[string]int, told int) bool {
 				return handled["m1"] > 0 && handled["m2"] > 0 && told >= 4
 			})
-			proctest.Eventually(t, time.Minute, "three messages are left", func() bool { return queueDepth(t, queue) == 3 })
+			eventually(t, "three messages are left", func() bool { return queueDepth(t, queue) == 3 })
 			dead := 0
 			if bad.spoil != nil {
 				takeOut(t, queue)
@@ -161,7 +161,7 @@ func TestUndecodableBlocksAClassicQueue(t *testing.T) {
 			untilDone(t, queue, bad.frame, 1, counter.NewMemory(nil), func(handled map[string]int, told int) bool {
 				return handled["m3"] > 0 && handled["m4"] > 0 && told == 0
 			})
-			proctest.Eventually(t, time.Minute, "the source empty, and the dead letter", func() bool {
+			eventually(t, "the source empty, and the dead letter", func() bool {
 				return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") == dead
 			})
 		})
@@ -341,10 +341,7 @@ func TestUnconvertedInOtherLanguages(t *testing.T) {
 					t.Errorf("%s was not handled", id)
 				}
 			}
-			store, err := counter.Dial(url, nil)
-			need(t, err)
-			defer store.Close()
-			state, err := store.Admin().State(t.Context(), "/", queue)
+			state, err := counterOn(t, url, "").Admin().State(t.Context(), "/", queue)
 			u := state.Undecodable
 			if err != nil || !strings.Contains(u, "541") {
 				t.Errorf("noted: %q, %v", u, err)

@@ -17,7 +17,6 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -48,7 +47,13 @@ func declaredAs(t *testing.T, spec topology.Spec) string {
 // counters returns a Counter on the real store, with a prefix of the test's own.
 func counters(t *testing.T) *counter.Counter {
 	t.Helper()
-	c, err := counter.Dial(patientURL(t), &counter.Options{Prefix: uniqueName(t, "strikes")})
+	return counterOn(t, patientURL(t), uniqueName(t, "strikes"))
+}
+
+// counterOn returns a Counter on a Redis.
+func counterOn(t *testing.T, url, prefix string) *counter.Counter {
+	t.Helper()
+	c, err := counter.Dial(url, &counter.Options{Prefix: prefix})
 	need(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -116,10 +121,7 @@ func confirmed(ch *amqp.Channel, exchange, key string, msgs ...amqp.Publishing) 
 
 // running is a consumer under test, and the messages for which its handler was called.
 type running struct {
-	t      *testing.T
-	cancel context.CancelFunc
-	done   chan struct{}
-	err    error
+	stop func() // ends the consumer, which must settle everything
 
 	mu   sync.Mutex
 	runs []string // message ids, in the order in which the handler was called
@@ -128,7 +130,7 @@ type running struct {
 // start runs c until the test ends or stop is called. It fills in the fields that a test does not care for.
 func start(t *testing.T, c consumer.Consumer) *running {
 	t.Helper()
-	r := &running{t: t, done: make(chan struct{})}
+	r := &running{}
 	handler := c.Handler
 	c.Handler = func(ctx context.Context, d amqp.Delivery) error {
 		r.mu.Lock()
@@ -139,29 +141,8 @@ func start(t *testing.T, c consumer.Consumer) *running {
 	if c.Backoff == nil {
 		c.Backoff = func(int) time.Duration { return 5 * time.Millisecond }
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	r.cancel = cancel
-	dial := dialer(t)
-	go func() {
-		defer close(r.done)
-		r.err = c.Run(ctx, dial)
-	}()
-	t.Cleanup(func() { r.stop() })
+	r.stop = runConsumer(t, c, dialer(t))
 	return r
-}
-
-// stop ends the consumer, which must settle everything.
-func (r *running) stop() {
-	r.t.Helper()
-	r.cancel()
-	select {
-	case <-r.done:
-		if r.err != nil {
-			r.t.Errorf("Run: %v", r.err)
-		}
-	case <-time.After(time.Minute):
-		r.t.Error("Run did not return")
-	}
 }
 
 // of returns how often the handler was called for a message.
@@ -221,8 +202,8 @@ func TestFailsUntilTheLimitThenDeadLetters(t *testing.T) {
 				publish(t, queue, "m", 50)
 				r := start(t, consumer.Consumer{Queue: queue, Counter: c, Retry: mode, Concurrency: 4, Handler: failFor("m7",
 					"m31")})
-				proctest.Eventually(t, time.Minute, "two dead letters", func() bool { return queueDepth(t, queue+".dlq") == 2 })
-				proctest.Eventually(t, time.Minute, "every message handled", func() bool { return r.total() >= 48+8 })
+				eventually(t, "two dead letters", func() bool { return queueDepth(t, queue+".dlq") == 2 })
+				eventually(t, "every message handled", func() bool { return r.total() >= 48+8 })
 				r.stop()
 
 				if n := queueDepth(t, queue); n != 0 {
@@ -282,7 +263,7 @@ func TestReplayedThenMovedBack(t *testing.T) {
 			func() {},
 		} {
 			r := start(t, consumer.Consumer{Queue: queue, Counter: c, Handler: fail})
-			proctest.Eventually(t, time.Minute, "its dead letter", func() bool { return queueDepth(t, dlq.Name) == 1 })
+			eventually(t, "its dead letter", func() bool { return queueDepth(t, dlq.Name) == 1 })
 			if r.stop(); r.total() != 4 {
 				t.Errorf("%d attempts in generation %d, want 4", r.total(), generation+1)
 			}
@@ -333,7 +314,7 @@ func TestRequeuedMessageKeepsItsPlace(t *testing.T) {
 	eachType(t, func(t *testing.T, queue string) {
 		publish(t, queue, "m", 20)
 		r := start(t, consumer.Consumer{Queue: queue, Counter: counters(t), Prefetch: 1, Handler: failFor("m3", "m11")})
-		proctest.Eventually(t, time.Minute, "every message handled", func() bool { return r.total() == 18+8 })
+		eventually(t, "every message handled", func() bool { return r.total() == 18+8 })
 		var want []string
 		for i := range 20 {
 			id := fmt.Sprint("m", i)
@@ -386,9 +367,7 @@ func drainLosesNoAck(t *testing.T, queue string, c consumer.Consumer) {
 	}
 	r.stop()
 	left := 600 - r.total()
-	proctest.Eventually(t, time.Minute, fmt.Sprintf("%d unhandled messages back", left), func() bool {
-		return queueDepth(t, queue) >= left
-	})
+	eventually(t, fmt.Sprintf("%d unhandled messages back", left), func() bool { return queueDepth(t, queue) >= left })
 	if back := purged(t, queue); back != left {
 		t.Errorf("%d messages came back, %d were not handled", back, left)
 	}
@@ -422,13 +401,9 @@ func TestStopHandsOverInOrder(t *testing.T) {
 	t.Parallel()
 	for _, typ := range queueTypes {
 		t.Run(string(typ), func(t *testing.T) {
-			queue := uniqueName(t, "sac")
-			deleteLater(t, queue)
-			spec := topology.Spec{Queue: queue, Type: typ, SingleActiveConsumer: true}
-			need(t, topology.Declare(t.Context(), dialBroker(t), spec))
+			queue := declaredAs(t, topology.Spec{Type: typ, SingleActiveConsumer: true})
 			publish(t, queue, "m", 60)
 			reached := make(chan struct{})
-			var first *running
 			c := consumer.Consumer{Queue: queue, Counter: counters(t), Handler: func(ctx context.Context,
 				d amqp.Delivery) error {
 				if d.MessageId == "m20" {
@@ -438,14 +413,14 @@ func TestStopHandsOverInOrder(t *testing.T) {
 				}
 				return nil
 			}, DrainTimeout: -1, Prefetch: 1}
-			first = start(t, c)
+			first := start(t, c)
 			<-reached
 			waits := make(consuming, 1)
 			c.Handler, c.Logger = failFor(), slog.New(slog.NewTextHandler(waits, nil))
 			second := start(t, c)
 			<-waits
 			first.stop()
-			proctest.Eventually(t, time.Minute, "the rest handled", func() bool { return second.total() == 40 })
+			eventually(t, "the rest handled", func() bool { return second.total() == 40 })
 			for i, id := range second.runs {
 				if want := fmt.Sprint("m", 20+i); id != want {
 					t.Fatalf("the second consumer began with %v, want order from m20", second.runs[:i+1])

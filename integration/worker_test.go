@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/exec"
+	"syscall"
 	"testing"
 
 	"github.com/strikesmq/strikes/integration/internal/fleet"
@@ -59,7 +60,11 @@ type process struct {
 // spawn starts a process, which does not outlive the test.
 func (w worker) spawn(t *testing.T) process {
 	t.Helper()
-	cmd := w.command(t)
+	return started(t, w.command(t))
+}
+
+func started(t *testing.T, cmd *exec.Cmd) process {
+	t.Helper()
 	need(t, cmd.Start())
 	p := process{cmd.Process, make(chan error, 1)}
 	reaped := make(chan struct{})
@@ -72,4 +77,25 @@ func (w worker) spawn(t *testing.T) process {
 		<-reaped
 	})
 	return p
+}
+
+// crash ends it with SIGKILL.
+func (p process) crash() {
+	_ = p.Kill() // it may have ended
+	<-p.ended
+}
+
+// terminate stops processes as a deployment does.
+func terminate(t *testing.T, all ...process) {
+	t.Helper()
+	for _, p := range all {
+		if err := p.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, p := range all {
+		if err := <-p.ended; err != nil {
+			t.Errorf("a consumer process ended with %v", err)
+		}
+	}
 }
