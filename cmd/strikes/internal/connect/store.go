@@ -10,6 +10,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -69,9 +70,9 @@ func kindOf(rawURL string) string {
 	scheme, _, _ := strings.Cut(rawURL, ":")
 	scheme, _, _ = strings.Cut(scheme, "+") // redis+cluster
 	switch {
-	case plainSchemes[scheme] == "amqp":
+	case scheme == "amqp", scheme == "amqps":
 		return kindBroker
-	case plainSchemes[scheme] == "redis", DatabaseOf(rawURL) != nil:
+	case scheme == "redis", scheme == "rediss", DatabaseOf(rawURL) != nil:
 		return kindStore
 	}
 	return ""
@@ -147,7 +148,7 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 	case errors.As(err, &failed) && failed.Fault == counter.FaultDenied:
 		return err
 	}
-	if why := wrongServer(ctx, rawURL); why != "" {
+	if why := broker.WrongServer(ctx, rawURL); why != "" {
 		return cli.Misusef("%s: %w", why, err)
 	}
 	if strings.HasPrefix(rawURL, defaultRedis) {
