@@ -18,6 +18,9 @@ import (
 // steady is how long a session has to last before the next one is tried without delay.
 const steady = 10 * time.Second
 
+// tellAgain is how often Run logs that it still has no connection.
+const tellAgain = time.Minute
+
 // refusedDelay is the longest wait after a host has refused a connection.
 const refusedDelay = 500 * time.Millisecond
 
@@ -38,14 +41,16 @@ const starting = 10 * time.Second
 //
 // It returns nil once ctx is done and everything is settled or back in the queue. It returns ErrUncleanStop if ctx is
 // done before a lost session has ended: the last acks may be lost then. A session that ends before is logged, and its
-// messages return to the queue. It returns an error immediately where another session would not help: a field that is
-// refused, ErrStuck, and, until a first session has consumed, credentials, a queue or a topology that the broker or
-// Check refuses, or a store that cannot count. Credentials count as refused after two dials in a row that were closed
-// after 2 s or more, as RabbitMQ does. A socket that is closed sooner in the handshake was cut, and is dialled again.
-// After that only ctx ends it, because a queue that is missing in the middle of a broker's restart comes back. In all
-// sessions but the first, dead letters are held for 3 s, and until 10 s after the last attempt to consume that failed,
-// because a broker that has just started may drop them. After a session that ended with ErrUndecodable the next
-// sessions prefetch one message, until a session has lasted 10 s and receives another message.
+// messages return to the queue. While no connection can be made, the reason is logged at once, then once a minute.
+//
+// It returns an error immediately where another session would not help: a field that is refused, ErrStuck, and, until a
+// first session has consumed, credentials, a queue or a topology that the broker or Check refuses, or a store that
+// cannot count. Credentials count as refused after two dials in a row that were closed after 2 s or more, as RabbitMQ
+// does. A socket that is closed sooner in the handshake was cut, and is dialled again. After that only ctx ends it,
+// because a queue that is missing in the middle of a broker's restart comes back. In all sessions but the first, dead
+// letters are held for 3 s, and until 10 s after the last attempt to consume that failed, because a broker that has
+// just started may drop them. After a session that ended with ErrUndecodable the next sessions prefetch one message,
+// until a session has lasted 10 s and receives another message.
 func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {
 	if dial == nil {
 		return fmt.Errorf("consumer: queue %q: dial is nil: it opens a connection for each session", c.Queue)
@@ -58,11 +63,13 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	defer func() { kept.close() }()
 	consumed := false
 	var failed time.Time // the last attempt to consume that failed
+	var told time.Time   // that no connection could be made
 	var err error
 	careful := false
 	for n := 1; ; n++ {
-		began, before, serving := time.Now(), err, false
+		began, before, connected, serving := time.Now(), err, false, false
 		err = c.runSession(ctx, dial, &kept, func(s *session) {
+			connected = true
 			s.late, s.deadLettersFrom = after, deadLettersFrom(n, time.Now(), failed)
 			s.consuming = func() { consumed, serving = true, true }
 			if careful {
@@ -86,7 +93,14 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 			delays.Reset()
 		}
 		delay := redialDelay(delays.NextBackOff(), err)
-		c.log().Log(ctx, levelOf(err), "session ended; another follows", "queue", c.Queue, "in", delay, "error", err)
+		switch {
+		case connected:
+			told = time.Time{}
+			c.log().Log(ctx, levelOf(err), "session ended; another follows", "queue", c.Queue, "in", delay, "error", err)
+		case time.Since(told) > tellAgain:
+			told = time.Now()
+			c.log().Warn("no connection to the broker; dialling goes on", "queue", c.Queue, "error", err)
+		}
 		if !pause.For(ctx, delay) {
 			return nil
 		}

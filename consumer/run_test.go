@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -95,8 +96,10 @@ func TestRunDialsAgain(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
-			began, dials := time.Now(), 0
-			err := minimal().Run(ctx, func(context.Context) (*amqp.Connection, error) {
+			began, dials, log := time.Now(), 0, strings.Builder{}
+			c := minimal()
+			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			err := c.Run(ctx, func(context.Context) (*amqp.Connection, error) {
 				if dials++; dials == 20 {
 					stop()
 				}
@@ -107,6 +110,9 @@ func TestRunDialsAgain(t *testing.T) {
 			}
 			if took := time.Since(began); took < tc.least || took > tc.most {
 				t.Errorf("%v: 20 dials in %v, want %v to %v", tc.err, took, tc.least, tc.most)
+			}
+			if lines := log.String(); strings.Count(lines, "\n") != 1 || !strings.Contains(lines, "no connection to the broker") {
+				t.Errorf("%v: it logs the reason once: %s", tc.err, lines)
 			}
 		})
 	}
