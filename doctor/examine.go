@@ -91,7 +91,7 @@ func TryManagement(ctx context.Context, conn *amqp.Connection, need inspect.Need
 		return err
 	}
 	if err := api.Serves(ctx, conn); err != nil {
-		return fmt.Errorf("the management API does not answer: %w", err)
+		return fmt.Errorf("the management API cannot be used: %w", err)
 	}
 	return nil
 }

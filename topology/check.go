@@ -87,6 +87,9 @@ func (n Need) inspect() inspect.Need {
 // them. With Management it may wait 15 s for the policy of a queue that was just declared.
 func Check(ctx context.Context, conn *amqp.Connection, need Need) error {
 	findings, err := need.findings(ctx, conn)
+	if errors.Is(err, ErrQueueNotFound) {
+		err = fmt.Errorf("%w; strikes declare or topology.Declare makes it", err)
+	}
 	if err != nil {
 		return fmt.Errorf("topology: %w", err)
 	}

@@ -117,6 +117,9 @@ func (c *API) ask(ctx context.Context, r Request, most int64, out any) error {
 		if errors.As(err, &quotes) {
 			err = quotes.Err
 		}
+		if strings.Contains(err.Error(), "malformed HTTP response") {
+			err = errors.New("the server did not answer as HTTP: correct the port, which is usually 15672")
+		}
 		return failed(err)
 	}
 	defer res.Body.Close()

@@ -108,6 +108,17 @@ func TestManagementErrors(t *testing.T) {
 	}
 	m.base = "http://127.0.0.1:1"
 	_, unreachable := m.Queue(ctx, "/", "none")
+	amqpPort := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		socket, _, err := http.NewResponseController(w).Hijack()
+		need(t, err)
+		_, _ = socket.Write([]byte("AMQP\x00\x00\x09\x01"))
+		_ = socket.Close()
+	}))
+	defer amqpPort.Close()
+	m.base = amqpPort.URL
+	if _, err := m.Queue(ctx, "/", "none"); err == nil || !strings.Contains(err.Error(), "correct the port") {
+		t.Errorf("the port for AMQP: %v", err)
+	}
 	for _, err := range []error{err, unreachable} {
 		if err == nil || strings.Contains(err.Error(), "sesame") {
 			t.Errorf("got %v, want an error without the password", err)

@@ -42,7 +42,9 @@ func deadLetterRouteRule(f Facts, need Need, report func(Finding)) {
 		return
 	}
 	if !f.Exchange.Bound {
-		report(Say("bindings-unknown", Vars{"exchange": quoted(exchange)}))
+		if f.Trouble == "" { // managementRule
+			report(Say("bindings-unknown", Vars{"exchange": quoted(exchange)}))
+		}
 		return
 	}
 	key, fixed := f.DeadLetterKey()
