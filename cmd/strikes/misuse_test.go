@@ -29,6 +29,7 @@ func TestMisuse(t *testing.T) {
 		{"", "consume --ordered=maybe", `--ordered must be true or false, got "maybe"` + see},
 		{"", "consume --nope", `there is no flag --nope` + see},
 		{"", "consume --Backoff", `there is no flag --Backoff; did you mean "--backoff"?` + see},
+		{"", "consume --retries 3", `there is no flag --retries; did you mean "--max-retries"?` + see},
 		{"", "consume -x", `there is no flag -x` + see},
 		{"", "counter get orders -1",
 			`there is no flag -1; put an argument that begins with - after -- (see strikes counter get --help)`},
@@ -56,7 +57,7 @@ func TestMisuse(t *testing.T) {
 			`with REDIS_URL, STRIKES_STORE_URL or --store-url`},
 		{"REDIS_URL=amqps://h", "counter list q", `the environment variable REDIS_URL must be the URL of a store, got that ` +
 			`of a broker: give it with AMQP_URL, STRIKES_AMQP_URL or --amqp-url`},
-		{"", "counter list --store-url memcached://h q", `--store-url: scheme must be postgres://, mysql://, redis://, ` +
+		{"", "counter list --redis-url memcached://h q", `--store-url: scheme must be postgres://, mysql://, redis://, ` +
 			`rediss://, unix://, redis+sentinel:// or redis+cluster://, got another`},
 		{"", "console --allow drop", "--allow drop lets visitors drop messages, and each drop writes a file first: give " +
 			"its directory with --drop-dir, or leave drop out"},

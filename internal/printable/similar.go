@@ -16,9 +16,12 @@ func DidYouMean(misspelt string, names []string, prefix string) string {
 	away := map[string]int{}
 	for _, name := range names {
 		a, b := strings.ToLower(misspelt), strings.ToLower(name)
-		begins := len(a) > 2 && len(b) > 2 && (strings.HasPrefix(a, b) || strings.HasPrefix(b, a))
+		if len(a) > len(b) {
+			a, b = b, a
+		}
+		part := len(a) > 2 && (strings.HasPrefix(b, a) || strings.HasSuffix(b, a))
 		d := distance([]rune(a), []rune(b))
-		if name != misspelt && (begins || d <= min(3, max(len(a), len(b))/3)) {
+		if name != misspelt && (part || d <= min(3, max(len(a), len(b))/3)) {
 			away[name] = d
 		}
 	}

@@ -8,6 +8,7 @@ func TestDidYouMean(t *testing.T) {
 		"lst": `; did you mean "list"?`, "lists": `; did you mean "list"?`, "LIST": `; did you mean "list"?`,
 		"repaly": `; did you mean "replay"?`,
 		"shop":   `; did you mean "show"?`, "dead-letter": `; did you mean "dead-letter-queue"?`, "x": "", "bogus": "",
+		"queue": `; did you mean "dead-letter-queue"?`, "drop-": `; did you mean "drop"?`,
 		"":     "",
 		"list": "",
 	} {

@@ -17,7 +17,7 @@ import (
 )
 
 // aliases are other names of flags.
-var aliases = map[string]pflag.NormalizedName{"dlq": "dead-letter-queue"}
+var aliases = map[string]pflag.NormalizedName{"dlq": "dead-letter-queue", "redis-url": "store-url"}
 
 // wanted describes the values of a flag by its type. A flag that Age adds has the type func.
 var wanted = map[string]string{
