@@ -30,9 +30,9 @@ import (
 // A quorum queue dead-letters at least once: it keeps a rejected message until the dead-letter queue has confirmed it.
 // The dead-letter queue is a quorum queue in either case, and its messages may be read any number of times.
 //
-// A queue or exchange that exists with other properties is an error that names each of them with both values; nothing
-// existing is ever changed. A queue whose node is down is an error after 5 to 30 s. The error lists the objects that
-// had been declared before it. Fix the cause and run Declare again.
+// A queue or exchange that exists with other properties is an error that names each of them with both values, or only
+// the type if that differs; nothing existing is ever changed. A queue whose node is down is an error after 5 to 40 s.
+// The error lists the objects that had been declared before it. Fix the cause and run Declare again.
 //
 // If ctx ends, Declare returns within a second. A declaration that has begun may still take effect.
 func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
@@ -92,6 +92,9 @@ func declare(ctx context.Context, conn *amqp.Connection, all []step) error {
 
 // awayWait is how long a declaration is tried again if the broker replies that the node of its queue is down.
 const awayWait = 5 * time.Second
+
+// readAnswers bounds how long the arguments of a queue that differs are asked for.
+const readAnswers = 10 * time.Second
 
 // insist tries a declaration again while the node of its queue is down. RabbitMQ 4.3.6 may say so of a queue that
 // another process is declaring.
@@ -198,8 +201,10 @@ func explain(ctx context.Context, conn *amqp.Connection, s step, err error) erro
 	case reply.Code != amqp.PreconditionFailed:
 		return err
 	case s.queue == "":
-		return fmt.Errorf("%s; delete it, or choose another name: %w", exchangeDifference(reply.Reason), err)
+		return different{exchangeDifference(reply.Reason) + "; delete it, or choose another name", err}
 	}
+	ctx, cancel := context.WithTimeout(ctx, readAnswers)
+	defer cancel()
 	have, readErr := broker.ReadDeclared(ctx, conn, s.queue)
 	if readErr != nil {
 		return err
@@ -208,9 +213,18 @@ func explain(ctx context.Context, conn *amqp.Connection, s step, err error) erro
 	if len(differs) == 0 {
 		return err
 	}
-	return fmt.Errorf("it exists with %s; a queue keeps the arguments it was declared with: "+
-		"drain and delete it, or declare another: %w", strings.Join(differs, "; "), err)
+	return different{fmt.Sprintf("it exists with %s; a queue keeps the arguments it was declared with: drain and delete "+
+		"it, or declare another", strings.Join(differs, "; ")), err}
 }
+
+// different is a refusal in better words than those of the broker's reply.
+type different struct {
+	text  string
+	reply error
+}
+
+func (d different) Error() string { return d.text }
+func (d different) Unwrap() error { return d.reply }
 
 // exchangeDifference reads the broker's refusal: "… inequivalent arg 'type' for exchange 'x' in vhost '/': received
 // 'topic' but current is 'direct'". It has this form on 3.10.8, 4.0.5 and 4.3.6. It names one property, the first that
@@ -226,7 +240,8 @@ func exchangeDifference(reason string) string {
 	return fmt.Sprintf("it exists with %s %s, not %s", name, current, wanted)
 }
 
-// differences lists how an existing queue differs from a durable queue with the wanted arguments.
+// differences lists how an existing queue differs from a durable queue with the wanted arguments. Of a queue of another
+// type it lists only that: other arguments depend on it.
 func differences(have broker.Declared, want amqp.Table) []string {
 	var out []string
 	if !have.Durable {
@@ -236,6 +251,9 @@ func differences(have broker.Declared, want amqp.Table) []string {
 		out = append(out, "auto-delete=true, not false")
 	}
 	current := broker.Merge(amqp.Table{broker.ArgType: have.Type}, have.Args)
+	if have.Type != want[broker.ArgType] {
+		current, want = amqp.Table{broker.ArgType: have.Type}, amqp.Table{broker.ArgType: want[broker.ArgType]}
+	}
 	for _, name := range slices.Sorted(maps.Keys(broker.Merge(current, want))) {
 		if current[name] != want[name] {
 			out = append(out, fmt.Sprintf("%s %s, not %s", name, shown(current, name), shown(want, name)))

@@ -149,9 +149,8 @@ func (d *declare) run(ctx context.Context, queue string) error {
 		return topology.Declare(ctx, conn, spec)
 	})
 	if err != nil {
-		var reply *amqp.Error
-		if errors.As(err, &reply) && reply.Code == amqp.PreconditionFailed && strings.Contains(reply.Reason,
-			"for queue '"+queue+"'") && repairable.MatchString(reply.Reason) {
+		_, differs, _ := strings.Cut(err.Error(), fmt.Sprintf("queue %q: it exists with ", queue))
+		if repairable.MatchString(differs) {
 			return fmt.Errorf("%w\na policy may set the argument instead; to see whether one does, or to set one, run: "+
 				"strikes doctor --fix %s", err, shell.Operands(queue))
 		}
@@ -261,4 +260,4 @@ func (d declared) print(w io.Writer) error {
 }
 
 // repairable finds an argument that a policy can set, so that doctor --fix may help.
-var repairable = regexp.MustCompile("arg '(x-dead-letter-|x-delivery-limit|x-overflow)")
+var repairable = regexp.MustCompile("^(x-dead-letter-|x-delivery-limit|x-overflow)")
