@@ -106,8 +106,8 @@ func (s *settings) checkStore(ctx context.Context) error {
 	case neverServes(err):
 		return refusal{fmt.Errorf("consumer: queue %q: %w", s.Queue, err)}
 	}
-	s.Logger.Warn("the store is out of reach: first deliveries are handled, redeliveries and failures are held until "+
-		"it is back", "queue", s.Queue, "error", err)
+	s.Logger.Warn("the store is out of reach: first deliveries are handled; messages that fail or are redelivered wait "+
+		"unacked until it replies", "queue", s.Queue, "error", err)
 	return nil
 }
 

@@ -54,8 +54,8 @@ func planPause(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	if err == nil && !p.Before && q.Unconsumed != nil {
 		var unknown error
 		if p.Risk, unknown = q.Unconsumed(ctx); unknown != nil {
-			p.Risk = fmt.Sprintf("if queue %s is auto-delete or expires, the broker deletes it with its messages once its "+
-				"consumers stop; it cannot be asked: %v", printable.Name(q.Name), unknown)
+			p.Risk = fmt.Sprintf("%v; if queue %s is auto-delete or expires, the broker deletes it with its messages once its "+
+				"consumers stop", unknown, printable.Name(q.Name))
 		}
 		err = ctx.Err()
 	}

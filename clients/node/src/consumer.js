@@ -270,7 +270,8 @@ export class Consumer {
       if (err instanceof StoreError && neverServes(err))
         throw new RefusedError(`queue ${JSON.stringify(this.settings.queue)}: ${err.message}`, err)
       this.settings.logger.warn(
-        'the store is out of reach: first deliveries are handled, redeliveries and failures are held until it is back',
+        'the store is out of reach: first deliveries are handled; messages that fail or are redelivered wait unacked ' +
+          'until it replies',
         { queue: this.settings.queue, error: err }
       )
     }
