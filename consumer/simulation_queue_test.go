@@ -51,7 +51,7 @@ func (s *simStore) memories() (all []*counter.Memory) {
 	return all
 }
 
-// operateQueue has an operator decide about the message that holds the queue, resume the queue without a decision,
+// operateQueue has an operator decide about the message that pauses the queue, resume the queue without a decision,
 // pause it, or skip a message that is retried. It reports whether the operator did anything.
 func (w *simWorld) operateQueue() bool {
 	if w.store.down {

@@ -75,9 +75,9 @@ func TestUndecodableIsReported(t *testing.T) {
 	})
 }
 
-// TestUnconvertedIsReportedByACarefulSession holds that a 541 is blamed on a message only where the session had no
+// TestUndecodableIsReportedByACarefulSession holds that a 541 is blamed on a message only where the session had no
 // other.
-func TestUnconvertedIsReportedByACarefulSession(t *testing.T) {
+func TestUndecodableIsReportedByACarefulSession(t *testing.T) {
 	for prefetch, reported := range map[int]bool{1: true, 20: false} {
 		synctest.Test(t, func(t *testing.T) {
 			b := unobserved()

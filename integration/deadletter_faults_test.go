@@ -285,8 +285,8 @@ func wantNoted(t *testing.T, a *counter.Admin, queue string, want bool) {
 	}
 }
 
-// TestNoteOfAReplay: the note stays while a message may be both published and in the dead-letter queue: a message of
-// this replay, or of an earlier one that did not remove its note.
+// TestNoteOfAReplay: the note stays while a message may be both published and in the dead-letter queue. It may be a
+// message of this replay, or of an earlier one that left its note.
 func TestNoteOfAReplay(t *testing.T) {
 	t.Parallel()
 	const n = 3

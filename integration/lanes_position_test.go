@@ -19,7 +19,7 @@ import (
 )
 
 // TestPublishedAgainInABlockedLane: a second message of the id that blocks a lane gets a position of its own, behind
-// all others, whether the consumer was restarted in between or not. The message that blocks the lane keeps its own.
+// all others. A restart of the consumer in between changes nothing. The message that blocks the lane keeps its own.
 func TestPublishedAgainInABlockedLane(t *testing.T) {
 	t.Parallel()
 	for _, restarted := range []bool{true, false} {

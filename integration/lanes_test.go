@@ -289,13 +289,13 @@ func (h *blockedLanes) wantSkippedDead(t *testing.T) {
 	}
 }
 
-// queueDecisions count the decisions of an operator about messages that held their queue.
+// queueDecisions count the decisions of an operator about messages that paused their queue.
 type queueDecisions struct {
 	holds, limits, resets atomic.Int64
 	stop                  func()
 }
 
-// decide has an operator decide about each message that holds the queue.
+// decide has an operator decide about each message that pauses the queue.
 func (h *blockedLanes) decide(t *testing.T) *queueDecisions {
 	t.Helper()
 	var d queueDecisions

@@ -319,8 +319,8 @@ func TestPublisherCloseIsBounded(t *testing.T) {
 			}
 			if tt.blocked {
 				between.Say(blocked("low on disk"))
-				// The second of one id waits for the fate of the first: it would be sent, on a new connection, if this one
-				// had been given up.
+				// The second of one id waits for the fate of the first. If this connection had been given up, it would be
+				// sent on a new one.
 				if e := pubError(t, publish(2*tt.timeout), context.DeadlineExceeded); e.Undecided {
 					t.Errorf("want not sent, got %v", e)
 				}

@@ -256,8 +256,8 @@ func takeOut(t *testing.T, queue string) {
 	}
 }
 
-// TestUnconvertedDeadLetter holds that reading a dead-letter queue with such a message names it and the way out.
-func TestUnconvertedDeadLetter(t *testing.T) {
+// TestUndecodableAMQP1DeadLetter holds that reading a dead-letter queue with such a message names it and the way out.
+func TestUndecodableAMQP1DeadLetter(t *testing.T) {
 	t.Parallel()
 	if brokerVersion(t).Before(4, 0) {
 		t.Skip("RabbitMQ before 4.0 converts to AMQP 0.9.1 when it takes a message")
@@ -309,9 +309,9 @@ await new Consumer({
 }).run()`,
 }
 
-// TestUnconvertedInOtherLanguages holds that a consumer in Python or Node.js loses no neighbour of such a message
+// TestUndecodableInOtherLanguages holds that a consumer in Python or Node.js loses no neighbour of such a message
 // either, and reports it.
-func TestUnconvertedInOtherLanguages(t *testing.T) {
+func TestUndecodableInOtherLanguages(t *testing.T) {
 	t.Parallel()
 	for name, program := range otherConsumers {
 		t.Run(name, func(t *testing.T) {

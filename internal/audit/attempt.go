@@ -14,7 +14,7 @@ func (m *Model) checkAttempt(a *Attempt) {
 		m.Violated("answered", "%s ran again without a START that said so: %s", a.ID, a)
 	}
 	if n := a.spun(); n > mostUnanswered {
-		m.Violated("answered", "%s: one step was tried %d times in a second without an answer", a.ID, n)
+		m.Violated("answered", "%s: one step was tried %d times in a second without a reply", a.ID, n)
 	}
 	asked := len(a.steps)+len(a.written) > 0
 	if a.Outcome == OK && a.first && !a.overdue() && asked {
@@ -22,7 +22,7 @@ func (m *Model) checkAttempt(a *Attempt) {
 	}
 }
 
-// spun returns how often one step was tried within a second and not answered.
+// spun returns how often one step was tried within a second and had no reply.
 func (a *Attempt) spun() int {
 	most := 0
 	for i, first := range a.steps {
@@ -63,7 +63,7 @@ func (a *Attempt) end() time.Time {
 	return a.Ended
 }
 
-// answered returns the first answer of the store to a step; the empty code is any.
+// answered returns the first reply of the store to a step; the empty code is any.
 func (a *Attempt) answered(step, code string) (Event, bool) {
 	return find(a.steps, func(e Event) bool {
 		return e.Step == step && e.Code != "" && (code == "" || e.Code == code)
@@ -76,13 +76,13 @@ func (a *Attempt) granted() bool {
 	return ok && !e.At.After(a.Began)
 }
 
-// exhausted reports whether a step was answered so.
+// exhausted reports whether a step had that reply.
 func (a *Attempt) exhausted() bool {
 	return slices.ContainsFunc(a.steps, func(e Event) bool { return e.Code == ReplyExhausted })
 }
 
-// unanswered returns from when on a step of the attempt is not answered, so that it may be open without running; zero:
-// none is.
+// unanswered returns from when on a step of the attempt has no reply, so that it may be open without running; zero:
+// each step has one.
 func (a *Attempt) unanswered() (since time.Time) {
 	for _, e := range a.steps {
 		if e.Code != "" {

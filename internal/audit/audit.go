@@ -17,10 +17,10 @@ var Invariants = Rules{
 	{"one", "one message was not taken for two"},
 	{"isolated", "an isolated attempt had no handler beside it but abandoned ones; a crash was counted only against " +
 		"such an attempt, and reversed if its process lived on"},
-	{"begun", "a crash was counted only against an attempt whose handler had begun, or was to begin at the answer to " +
+	{"begun", "a crash was counted only against an attempt whose handler had begun, or was to begin at the reply to " +
 		"its BEGUN"},
 	{"order", "no message was handled before another that was published before it"},
-	{"answered", "without the store's answer nothing was decided, and nothing spun"},
+	{"answered", "without the store's reply nothing was decided, and nothing spun"},
 	{"free", "a success at the first delivery cost no step"},
 	{"drained", "nothing was left in the queue at the end"},
 	{"settled", "nothing was both acked and dead-lettered, nor dead-lettered twice"},

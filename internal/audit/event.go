@@ -17,13 +17,13 @@ const (
 	Closed  Kind = "closed"  // it ended a session
 	Began   Kind = "began"   // a run of the handler
 	Ended   Kind = "ended"   // it returned; Outcome says how
-	Asked   Kind = "asked"   // the step BEGUN is about to be sent, and its handler called once it is answered
-	Stepped Kind = "stepped" // the store was asked, and answered or did not
+	Asked   Kind = "asked"   // the step BEGUN is about to be sent, and its handler called at the reply
+	Stepped Kind = "stepped" // the store was asked, and replied or did not
 	// it moved a message into a delay queue: Copy names the copy, Seq is its copyNumber; or it published a message again
 	// to retry it: Token names the copy before
 	Copied   Kind = "copied"
 	Heard    Kind = "heard"    // it read whether the queue is paused; Paused
-	Unheard  Kind = "unheard"  // it asked, and got no answer
+	Unheard  Kind = "unheard"  // it asked, and got no reply
 	Stopping Kind = "stopping" // it was asked to stop
 	Stopped  Kind = "stopped"  // it stops, and all it acked has reached the broker
 	// it is gone, Err says how; Token is of the handler that killed it, if one did
@@ -86,7 +86,7 @@ type Event struct {
 	Step      string  `json:"step,omitzero"`      // Stepped, Written
 	Isolated  bool    `json:"isolated,omitzero"`  // Stepped, Written: a START of that mode
 	Beside    bool    `json:"beside,omitzero"`    // Stepped, Written: a START of that mode: but for abandoned handlers
-	Code      string  `json:"code,omitzero"`      // Stepped, Written: in lower case; empty if there was no answer
+	Code      string  `json:"code,omitzero"`      // Stepped, Written: in lower case; empty if there was no reply
 	Late      bool    `json:"late,omitzero"`      // Written: its sender may have given up on it
 	First     bool    `json:"first,omitzero"`     // Written: of a delivery that is not redelivered
 	Succeeded bool    `json:"succeeded,omitzero"` // Written: an END after success

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// answerWithin is how long the isolation lock is held for a step that the store does not answer. Until then nothing
-// else runs, so no other message's kill can be counted against the undecided one.
+// answerWithin is how long the isolation lock is held for a step that has no reply. Until then nothing else runs, so no
+// other message's kill can be counted against the undecided one.
 const answerWithin = 2 * time.Second
 
 // checkIsolated checks that an isolated attempt has no other handler beside it, or none but abandoned ones if it was
@@ -54,8 +54,8 @@ func (m *Model) checkGate(a *Attempt) {
 // span is a time.
 type span struct{ from, to time.Time }
 
-// undecided returns the times in which the store owed an answer to a step of an isolated attempt: to START, to
-// BEGUN, and to the step that closes the attempt. An answer that never came is owed until the process is gone.
+// undecided returns the times in which the store owed a reply to a step of an isolated attempt: to START, to BEGUN, and
+// to the step that closes the attempt. A reply that never came is owed until the process is gone.
 func (m *Model) undecided(a *Attempt) (spans []span) {
 	for _, asks := range []func(Event) bool{opensIsolated, begins, closes} {
 		i := slices.IndexFunc(a.steps, asks)
@@ -127,7 +127,7 @@ func (m *Model) checkCrashCounted(by, a *Attempt, msg *Message, e Event) {
 	}
 }
 
-// checkBegun checks that an attempt which was counted as a crash had begun. The store cannot know whether the answer
+// checkBegun checks that an attempt which was counted as a crash had begun. The store cannot know whether the reply
 // to BEGUN arrived, so it counts an attempt whose process was killed before: that is reported.
 func (m *Model) checkBegun(a *Attempt) {
 	switch {
@@ -146,6 +146,6 @@ func (m *Model) checkBegan(a *Attempt) {
 	}
 	e, ok := find(a.steps, func(e Event) bool { return begins(e) && e.Code == ReplyBegun })
 	if !ok || e.At.After(a.Began) {
-		m.Violated("begun", "%s began before its BEGUN was answered: %s", a.ID, a)
+		m.Violated("begun", "%s began before the reply to its BEGUN: %s", a.ID, a)
 	}
 }

@@ -36,7 +36,7 @@ func (m *Model) checkSettlement(msg *Message, e Event) {
 	case DeadLetter:
 		excused := msg.ID == "" || msg.rejected || msg.mistaken
 		if !excused && !slices.ContainsFunc(at, (*Attempt).exhausted) {
-			m.Violated("answered", "%s was dead-lettered without an answer: %s", e.ID, msg)
+			m.Violated("answered", "%s was dead-lettered without a reply: %s", e.ID, msg)
 		}
 		if !msg.exhausted && msg.ID != "" && !msg.rejected && !msg.skipped {
 			m.Violated("causes", "%s (%s) was dead-lettered without a tombstone: %s", msg.ID, msg.Do, msg)

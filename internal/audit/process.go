@@ -40,7 +40,7 @@ func (m *Model) endProcess(p *Process, e Event) {
 }
 
 // spare notes which attempts must not be counted as crashes although they may be open: another attempt kills their
-// process. What remains is a first delivery that kills while the gate is closed: the store owed an answer for as long
+// process. What remains is a first delivery that kills while the gate is closed: the store owed a reply for as long
 // as a step is repeated, or the session of the attempt had ended, which cuts that short.
 func (m *Model) spare(p *Process) {
 	for _, a := range p.attempts {

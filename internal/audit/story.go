@@ -54,7 +54,7 @@ func (e Event) stepStory() string {
 		name += " beside"
 	}
 	if e.Code == "" {
-		return name + "=no answer"
+		return name + "=no reply"
 	}
 	return name + "=" + e.Code
 }

@@ -12,7 +12,7 @@ import { newToken } from './token.js'
 /**
  * Handles one message. A return, or a promise that resolves, means done: the message is acked. A throw is counted as a
  * failed attempt; reject, retryAfter, retryAtMost and notCounted steer that. So is a returned generator or Observable,
- * because nobody does its work. The handler does not settle the message.
+ * because its work is never done. The handler does not settle the message.
  * @callback Handler
  * @param {import('amqplib').ConsumeMessage} message
  * @param {Attempt} attempt
@@ -185,7 +185,7 @@ export function needHandler(handler) {
 }
 
 /**
- * Throws if a handler returned a generator or an Observable: nobody would do its work, and the message would be acked.
+ * Throws if a handler returned a generator or an Observable: its work would not be done, and the message would be acked.
  * @param {any} result
  */
 function refuseUnfinished(result) {

@@ -84,7 +84,7 @@ def _is_generator_function(f: Any) -> bool:
 def refuse_unfinished(result: object) -> None:
     """Raise a TypeError if a handler returned a coroutine or a generator.
 
-    Nobody would do its work, and the message would be acked.
+    Its work would not be done, and the message would be acked.
     """
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
         raise TypeError(
@@ -94,7 +94,7 @@ def refuse_unfinished(result: object) -> None:
 
 
 async def awaited(result: Any) -> None:
-    """Await what a handler returned. Raise an error if that is not possible, or leaves work that nobody does."""
+    """Await what a handler returned. Raise an error if that is not possible, or leaves work undone."""
     if not inspect.isawaitable(result):
         raise TypeError(
             f"the handler returned an object of type {type(result).__name__}, which cannot be awaited: "
