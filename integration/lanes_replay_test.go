@@ -214,8 +214,8 @@ func (l *laneQueue) putBack(t *testing.T, queue string, d amqp.Delivery) {
 }
 
 // TestSlowLane: an attempt in one lane takes longer than lane replay --all waits. The replay goes on with the other
-// lanes. Without a consumer all lanes wait, so the replay ends with the first. It is not parallel, because a handler that
-// does not end delays the isolated attempts of other tests. These delay all handlers of the process.
+// lanes. Without a consumer all lanes wait, so the replay ends with the first. It is not parallel, because a handler
+// that does not end delays the isolated attempts of other tests. These delay all handlers of the process.
 func TestSlowLane(t *testing.T) {
 	program := servertest.Program(t, "cmd/strikes")
 	s := newShared(t, 2)

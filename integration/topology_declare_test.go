@@ -56,7 +56,8 @@ func TestTopologyDeclareMismatch(t *testing.T) {
 	b.queue(q, amqp.Table{"x-queue-type": "classic", "x-max-length": 10})
 	err := topology.Declare(t.Context(), b.conn, topology.Spec{Queue: q})
 	for _, w := range []string{
-		`topology: declare queue "` + q + `"`, `x-queue-type "classic", not "quorum"; a queue keeps`, "declared before it: exchange ",
+		`topology: declare queue "` + q + `"`, `x-queue-type "classic", not "quorum"; a queue keeps`,
+		"declared before it: exchange ",
 	} {
 		if err == nil || !strings.Contains(err.Error(), w) {
 			t.Errorf("%q is not in the error: %v", w, err)
