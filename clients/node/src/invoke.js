@@ -185,7 +185,7 @@ export function needHandler(handler) {
 }
 
 /**
- * Throws if a handler returned a generator or an Observable: its work would not be done, and the message would be acked.
+ * Throws if a handler returned a generator or an Observable: its work would be undone, and the message acked.
  * @param {any} result
  */
 function refuseUnfinished(result) {
