@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -117,24 +116,14 @@ func (q *Queue) Groups(ctx context.Context, query DeadQuery) (out Groups, err er
 func (q *Queue) groupsOfReasons(ctx context.Context, query DeadQuery, out *Groups) error {
 	began := time.Now()
 	// to normalise reasons that all differ takes longer than to read them
-	parts, tallies := make(chan []counter.DeadReason, 1), make([]Tally, min(runtime.GOMAXPROCS(0), 4))
-	var workers sync.WaitGroup
-	var panicked panics.First
-	for i := range tallies {
-		workers.Go(func() {
-			t, m := &tallies[i], deadletter.OfRecord(&counter.Record{}) // one for all
-			for part := range parts {
-				panicked.Catch(func() { // and goes on: the reader would block without a worker
-					for _, r := range part {
-						m.Record.Cause, m.Record.Reason = r.Cause, r.Reason
-						t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, r.At, r.At, r.ID)
-					}
-				})
-			}
-		})
+	workers := min(runtime.GOMAXPROCS(0), 4)
+	tallies := make(chan *Tally, workers)
+	for range workers {
+		tallies <- new(Tally)
 	}
-	end := sync.OnceFunc(func() { close(parts); workers.Wait() })
-	defer end()
+	var counting panics.Group
+	counting.SetLimit(workers)
+	defer counting.Wait() //nolint:errcheck // none fails
 	spent := false
 	for found, err := range q.Store.DeadReasons(ctx, q.VHost, q.Name, query.Limit) {
 		if err != nil {
@@ -151,16 +140,24 @@ func (q *Queue) groupsOfReasons(ctx context.Context, query DeadQuery, out *Group
 			})
 		}
 		out.Count += len(found)
-		parts <- found
+		counting.Go(func() error {
+			t, m := <-tallies, deadletter.OfRecord(&counter.Record{}) // one for all
+			defer func() { tallies <- t }()
+			for _, r := range found {
+				m.Record.Cause, m.Record.Reason = r.Cause, r.Reason
+				t.group(m.Kind(), t.names.Normalise(m.Reason())).add(1, r.At, r.At, r.ID)
+			}
+			return nil
+		})
 		spent = query.Budget > 0 && time.Since(began) > query.Budget
 	}
-	end()
-	panicked.Again()
-	for i := range tallies[1:] {
-		for _, from := range tallies[1+i].Groups() {
-			tallies[0].group(from.Kind, from.Reason).add(from.Count, from.Oldest, from.Newest, from.Example)
+	_ = counting.Wait()
+	all := <-tallies
+	for range workers - 1 {
+		for _, from := range (<-tallies).Groups() {
+			all.group(from.Kind, from.Reason).add(from.Count, from.Oldest, from.Newest, from.Example)
 		}
 	}
-	out.Groups = tallies[0].Groups()
+	out.Groups = all.Groups()
 	return nil
 }

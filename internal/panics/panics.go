@@ -10,46 +10,31 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// First keeps the first panic. The zero value is ready. It is safe for concurrent use.
-type First struct {
-	what atomic.Pointer[string]
-}
-
-// Catch calls f and recovers its panic.
-func (p *First) Catch(f func()) {
-	defer func() {
-		if v := recover(); v != nil {
-			text := fmt.Sprintf("%v\n%s", v, debug.Stack())
-			p.what.CompareAndSwap(nil, &text)
-		}
-	}()
-	f()
-}
-
-// Again panics if a call of Catch did, with its value and stack as one string.
-func (p *First) Again() {
-	if text := p.what.Load(); text != nil {
-		panic(*text)
-	}
-}
-
-// A Group is an errgroup.Group whose Wait panics if one of its functions did.
+// A Group is an errgroup.Group whose Wait panics if one of its functions did, with the value and the stack of the first
+// panic as one string.
 type Group struct {
 	errgroup.Group
-	first First
+	first atomic.Pointer[string]
 }
 
 // Go is errgroup.Group.Go.
 func (g *Group) Go(f func() error) {
-	g.Group.Go(func() (err error) {
-		g.first.Catch(func() { err = f() })
-		return err
+	g.Group.Go(func() error {
+		defer func() {
+			if v := recover(); v != nil {
+				text := fmt.Sprintf("%v\n%s", v, debug.Stack())
+				g.first.CompareAndSwap(nil, &text)
+			}
+		}()
+		return f()
 	})
 }
 
 // Wait is errgroup.Group.Wait.
 func (g *Group) Wait() error {
 	err := g.Group.Wait()
-	g.first.Again()
+	if text := g.first.Load(); text != nil {
+		panic(*text)
+	}
 	return err
 }

@@ -39,16 +39,3 @@ func TestGroup(t *testing.T) {
 		})
 	}
 }
-
-func TestFirstKeepsTheFirst(t *testing.T) {
-	var p First
-	p.Again()
-	p.Catch(func() { panic("one") })
-	p.Catch(func() { panic("two") })
-	defer func() {
-		if text, _ := recover().(string); !strings.HasPrefix(text, "one\n") {
-			t.Errorf("Again panicked with %q, want one", text)
-		}
-	}()
-	p.Again()
-}
