@@ -44,12 +44,17 @@ type replayView struct {
 	Lanes       int                 // blocked ones: a replay or drop would lose their order
 }
 
-// replayPage and dropPage preview a replay or a drop, or show the one under way.
-func (c *Console) replayPage(r *http.Request) (page, error) { return c.jobPage(r, VerbReplay) }
-func (c *Console) dropPage(r *http.Request) (page, error)   { return c.jobPage(r, VerbDrop) }
+// verbOf tells a drop from a replay: by the page, or by the address of a page that both have.
+func verbOf(r *http.Request) Verb {
+	if r.URL.Path == "/drop" || r.URL.Path == "/count" && r.URL.Query().Get("verb") == string(VerbDrop) {
+		return VerbDrop
+	}
+	return VerbReplay
+}
 
-func (c *Console) jobPage(r *http.Request, verb Verb) (page, error) {
-	queue := queueOf(r)
+// jobPage previews a replay or a drop, or shows the one under way.
+func (c *Console) jobPage(r *http.Request) (page, error) {
+	verb, queue := verbOf(r), queueOf(r)
 	f, err := filterOf(r.URL.Query())
 	if err != nil {
 		return page{}, err
@@ -171,11 +176,7 @@ func (c *Console) findInterrupted(ctx context.Context, v *replayView) error {
 
 // countPage previews a replay or a drop whose dead letters are found by reading the queue.
 func (c *Console) countPage(w http.ResponseWriter, r *http.Request) error {
-	verb := Verb(r.URL.Query().Get("verb"))
-	if verb != VerbReplay && verb != VerbDrop {
-		return formError("the address does not say whether to replay or to drop")
-	}
-	p, err := c.jobPage(r, verb)
+	p, err := c.jobPage(r)
 	if err != nil {
 		return err
 	}
@@ -184,7 +185,8 @@ func (c *Console) countPage(w http.ResponseWriter, r *http.Request) error {
 }
 
 // begin starts a replay or a drop.
-func (c *Console) begin(w http.ResponseWriter, r *http.Request, verb Verb) error {
+func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
+	verb := verbOf(r)
 	if !visitorOf(r).Allowed.Has(verb) {
 		return forbidden(verb)
 	}
@@ -196,9 +198,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, verb Verb) error
 	j := &job{Verb: verb, Queue: v.Queue, Filter: f, Reason: whyOf(r), Actor: visitorOf(r).Actor}
 	j.Of, _ = strconv.Atoi(r.PostFormValue("count"))
 	refuse := func(wrong string) error {
-		return c.refuse(w, r, http.StatusUnprocessableEntity, wrong, func(r *http.Request) (page, error) {
-			return c.jobPage(r, verb)
-		})
+		return c.refuse(w, r, http.StatusUnprocessableEntity, wrong, c.jobPage)
 	}
 	if j.Reason == "" {
 		return refuse(noReason)
@@ -222,13 +222,6 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request, verb Verb) error
 		return err
 	}
 	return c.start(w, j, run)
-}
-
-func (c *Console) beginReplay(w http.ResponseWriter, r *http.Request) error {
-	return c.begin(w, r, VerbReplay)
-}
-func (c *Console) beginDrop(w http.ResponseWriter, r *http.Request) error {
-	return c.begin(w, r, VerbDrop)
 }
 
 // start begins a job, and leads to its page.

@@ -254,14 +254,18 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 		*decisions = lines{to: o.Out, all: true, json: true}
 	}
 	w.consumer.Observer = observers{decisions, w.idle}
+	var probes health
+	w.consumer.Consuming = func(yes bool) {
+		if probes.consuming.Store(yes); yes {
+			w.idle.consuming()
+		}
+	}
 	if o.healthAddr != "" {
-		var probes health
 		stop, err := probes.serve(ctx, o.healthAddr, o.Err)
 		if err != nil {
 			return errors.Join(err, conn.Close())
 		}
 		defer stop()
-		w.consumer.Consuming = probes.consuming.Store
 	}
 	err = cli.Told(w.log, w.run(ctx, o.Now))
 	if o.set.Partitions == 0 && errors.Is(err, broker.ErrNotFound) {

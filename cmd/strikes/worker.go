@@ -55,15 +55,6 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	defer idling.Wait()
 	defer stop(nil)
 	if w.idle.patience > 0 {
-		told := w.consumer.Consuming
-		w.consumer.Consuming = func(yes bool) {
-			if yes {
-				w.idle.consuming()
-			}
-			if told != nil {
-				told(yes)
-			}
-		}
 		idling.Go(func() {
 			if w.idle.wait(ctx, w.empty) {
 				stop(nil)
