@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strikesmq/strikes/counter"
@@ -45,28 +46,22 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 	return time.UnixMicro(at).UTC(), sqlstore.Docs(names, found), nil
 }
 
-const readSQL = `SELECT d.name, d.data FROM (SELECT ` + micros + ` / 1000 AS now OFFSET 0) c, ` + byName + `
-	WHERE d.expires = 0 OR d.expires > c.now`
+var readSQL = `SELECT m.name, d.data FROM (` + nextSQL + `) m JOIN strikes_doc d ON d.queue = $1
+	AND d.name = '` + counter.Entry{}.Record() + `'::bytea || m.name
+	AND (d.expires = 0 OR d.expires > (SELECT ` + micros + ` / 1000)) ORDER BY m.score DESC, m.name DESC`
 
-// Read is that of counter.Store.
-func (s *Store) Read(ctx context.Context, of counter.Queue, _ string, page []counter.Entry) ([]string, error) {
-	names := make([]string, len(page))
-	for i, e := range page {
-		names[i] = e.Record()
+// Read is that of counter.Store. The server finds the members of the page again and joins their records, which takes it
+// less time than a list of names.
+func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []counter.Entry) ([]string, error) {
+	if len(page) == 0 {
+		return nil, nil
 	}
-	found := make(map[string]string, len(names))
-	var name, data []byte
-	err := s.query(ctx, readSQL, []any{s.base.Key(of), namesOf(names)}, []any{&name, &data}, func() {
-		found[string(name)] = string(data)
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]string, len(names))
-	for i, name := range names {
-		out[i] = found[name]
-	}
-	return out, nil
+	records, found := sqlstore.Read(page)
+	before := sqlstore.Before(page[0])
+	var name, data pgtype.DriverBytes
+	args := []any{s.base.Key(of), []byte(set), len(page), before.Score, []byte(before.Name)}
+	err := s.query(ctx, readSQL, args, []any{&name, &data}, func() { found(name, data) })
+	return records, err
 }
 
 const (
