@@ -46,9 +46,11 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 	return time.UnixMicro(at).UTC(), sqlstore.Docs(names, found), nil
 }
 
-var readSQL = `SELECT m.name, d.data FROM (` + nextSQL + `) m JOIN strikes_doc d ON d.queue = $1
-	AND d.name = '` + counter.Entry{}.Record() + `'::bytea || m.name
-	AND (d.expires = 0 OR d.expires > (SELECT ` + micros + ` / 1000)) ORDER BY m.score DESC, m.name DESC`
+// readSQL has a subquery for each record, as byName has, because a plan that was made while the table was empty would
+// read the whole queue for each.
+var readSQL = `SELECT m.name, d.data FROM (` + nextSQL + `) m, LATERAL (SELECT data FROM strikes_doc WHERE queue = $1
+	AND name = '` + counter.Entry{}.Record() + `'::bytea || m.name
+	AND (expires = 0 OR expires > (SELECT ` + micros + ` / 1000)) OFFSET 0) d ORDER BY m.score DESC, m.name DESC`
 
 // Read is that of counter.Store. The server finds the members of the page again and joins their records, which takes it
 // less time than a list of names.
