@@ -7,7 +7,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -71,7 +70,7 @@ func returned(t *testing.T, queue string) (n int) {
 	t.Helper()
 	eventually(t, "the consumer gone", func() bool {
 		gone := false
-		err := servertest.OnChannel(t, func(ch *amqp.Channel) error {
+		err := onChannel(dialer(t), func(ch *amqp.Channel) error {
 			q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
 			gone = q.Consumers == 0
 			return err

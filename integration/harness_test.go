@@ -133,7 +133,7 @@ func onChannel(dial func(context.Context) (*amqp.Connection, error), f func(*amq
 func queueDepth(t testing.TB, queue string) int {
 	t.Helper()
 	var depth int
-	err := servertest.OnChannel(t, func(ch *amqp.Channel) error {
+	err := onChannel(dialer(t), func(ch *amqp.Channel) error {
 		q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
 		depth = q.Messages
 		return err

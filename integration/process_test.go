@@ -17,7 +17,6 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/rig"
-	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // child is the configuration of a consumer process. The process writes a line to Ledger, with one write(2), before
@@ -171,7 +170,7 @@ func shareOneCount(t *testing.T, spec child, c *counter.Counter) {
 // consumers counts those that are attached to a queue.
 func consumers(t *testing.T, queue string) (n int) {
 	t.Helper()
-	err := servertest.OnChannel(t, func(ch *amqp.Channel) error {
+	err := onChannel(dialer(t), func(ch *amqp.Channel) error {
 		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
 		n = q.Consumers
 		return err

@@ -12,7 +12,9 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -69,7 +71,9 @@ func failOnce(t *testing.T, url, queue, id string) {
 // withChannel calls f with a channel to the broker.
 func withChannel(t *testing.T, f func(*amqp.Channel) error) {
 	t.Helper()
-	need(t, servertest.OnChannel(t, f))
+	b, err := connect.NewBroker(brokerURL(t), "test", "--amqp-url")
+	need(t, err)
+	need(t, b.With(t.Context(), func(conn *amqp.Connection) error { return broker.OnChannel(t.Context(), conn, f) }))
 }
 
 // called runs strikes in this process, without a terminal.
