@@ -17,7 +17,7 @@ func (c *client) page(ctx context.Context, of Queue, set string, after Entry, n 
 }
 
 // longPage is how many members a page has at most, unless the first one has more.
-const longPage = 2000
+const longPage = 1000
 
 // pages yields the members of a set after a place, in its order. Each page is twice as long as the one before, up to
 // longPage. It yields an error once and stops.

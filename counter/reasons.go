@@ -18,7 +18,7 @@ type DeadReason struct {
 	At     time.Time
 }
 
-// DeadReasons yields the reasons of the dead letters that Dead yields, the newest first, in pages of at most 2000. The
+// DeadReasons yields the reasons of the dead letters that Dead yields, the newest first, in pages of at most 1000. The
 // parameter most limits how many it reads; 0 or less: all of them. It takes about a third of the time of Dead, and
 // yields an error once and stops.
 func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string, most int) iter.Seq2[[]DeadReason, error] {

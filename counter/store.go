@@ -17,7 +17,7 @@ type Store interface {
 	Load(ctx context.Context, queue Queue, names ...string) (now time.Time, docs []Doc, err error)
 
 	// Read returns the Data of the Record of each Entry of page. The entries follow each other on a Page of set. Load
-	// takes three times as long. The Data of a record that it cannot read, or that has moved since, is empty.
+	// takes three times as long. The Data of a record that it cannot read is empty.
 	Read(ctx context.Context, queue Queue, set string, page []Entry) ([]string, error)
 
 	// Save makes each change whole, or not at all if one of its documents is not as it was loaded. It reports which

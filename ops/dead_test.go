@@ -127,11 +127,11 @@ func TestGroups(t *testing.T) {
 		got.Count != 20 || got.Of != 50 {
 		t.Errorf("by kind: %+v, %v", got, err)
 	}
-	for i := range 2000 {
+	for i := range 1000 {
 		die(t, c, fmt.Sprint("c", i), counter.CauseFailed, "connection refused")
 	}
-	if got, err = q.Groups(t.Context(), DeadQuery{Budget: 1}); err != nil || !got.Partial || got.Count != 2000 ||
-		got.Of != 2050 {
+	if got, err = q.Groups(t.Context(), DeadQuery{Budget: 1}); err != nil || !got.Partial || got.Count != 1000 ||
+		got.Of != 1050 {
 		t.Errorf("a budget: %+v, %v", got, err)
 	}
 }

@@ -62,8 +62,8 @@ func next(text string) string {
 // Normaliser normalises many reasons of a queue, which have few groups, in less time than Normalise. The zero value is
 // ready. It is not safe for concurrent use.
 type Normaliser struct {
-	alike  map[string]string // groups by text with other digits; empty if the digits matter
-	groups map[string]string // groups by text, of those whose digits matter
+	groups map[string]string // by text
+	alike  map[string]string // by text with other digits; empty if the digits matter
 }
 
 // remembered is the most entries that a Normaliser keeps in each of its maps.
@@ -74,21 +74,22 @@ const remembered = 4000
 // one group, if its name is the same whatever the digits are.
 func (n *Normaliser) Normalise(text string) string {
 	text = firstLine(text)
+	group, ok := n.groups[text]
+	if ok {
+		return group
+	}
 	ones := withDigits(text, '1')
-	group, ok := n.alike[ones]
+	group, ok = n.alike[ones]
 	if !ok {
 		if group = Normalise(ones); group != Normalise(withDigits(text, '2')) {
 			group = ""
 		}
 		n.alike = remember(n.alike, ones, group)
 	}
-	if group != "" {
-		return group
-	}
-	if group, ok = n.groups[text]; !ok {
+	if group == "" {
 		group = Normalise(text)
-		n.groups = remember(n.groups, text, group)
 	}
+	n.groups = remember(n.groups, text, group)
 	return group
 }
 
@@ -100,12 +101,7 @@ func withDigits(text string, digit rune) string {
 		}
 		return r
 	}
-	return words(text, func(w string) string {
-		if !hasDigit(w) {
-			return w
-		}
-		return strings.Map(other, w)
-	})
+	return words(text, func(w string) string { return strings.Map(other, w) })
 }
 
 // remember begins anew when m is full.

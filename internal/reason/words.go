@@ -37,13 +37,10 @@ func words(text string, of func(string) string) string {
 	last, before, kept := 0, "", false // kept: the word before is a code
 	for begin, end := nextWord(text, 0); begin < len(text); begin, end = nextWord(text, end) {
 		head, w, after := text[:begin], text[begin:end], text[end:]
-		core := w
-		for core != "" && strings.IndexByte(".:-*", core[len(core)-1]) >= 0 {
-			core = core[:len(core)-1]
-		}
+		core := strings.TrimRight(w, ".:-*")
 		b.WriteString(text[last:begin])
 		placeholder := strings.HasSuffix(head, "<") && strings.HasPrefix(after, ">")
-		if kept = hasDigit(w) && isCode(core, before, head, after, kept); placeholder || kept {
+		if kept = isCode(core, before, head, after, kept); placeholder || kept {
 			b.WriteString(w)
 		} else {
 			b.WriteString(of(core))
@@ -82,14 +79,7 @@ func isCode(w, before, head, after string, listed bool) bool {
 		strings.HasSuffix(head, "(") && beforeBracket.MatchString(before) || len(w) == 3 && afterN.MatchString(after)
 }
 
-func hasDigit(w string) bool {
-	for i := range len(w) {
-		if w[i] >= '0' && w[i] <= '9' {
-			return true
-		}
-	}
-	return false
-}
+func hasDigit(w string) bool { return strings.ContainsAny(w, decimal) }
 
 var (
 	file = regexp.MustCompile(

@@ -150,22 +150,6 @@ func Docs(names []string, found map[string]counter.Doc) []counter.Doc {
 	return docs
 }
 
-// Read returns the records of the entries of a page, which found fills in. It is called with the names and the records
-// of members in the order of a Page, of which some may not be on the page.
-func Read(page []counter.Entry) (records []string, found func(name, data []byte)) {
-	records, next := make([]string, len(page)), 0
-	return records, func(name, data []byte) {
-		if i := slices.IndexFunc(page[next:], func(e counter.Entry) bool { return e.Name == string(name) }); i >= 0 {
-			records[next+i], next = string(data), next+i+1
-		}
-	}
-}
-
-// Before is the last place that comes before an entry.
-func Before(e counter.Entry) counter.Entry {
-	return counter.Entry{Name: e.Name + "\x00", Score: e.Score}
-}
-
 // Failed returns err as a counter.StoreError of one line without the password, or nil if err is nil. code is that of
 // the server's reply, or empty if there was none. Then gone reports whether the driver says that the server is out of
 // reach.

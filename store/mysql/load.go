@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -71,24 +73,51 @@ func (s *Store) each(ctx context.Context, in interface {
 	}
 }
 
-// Read is that of counter.Store. The server finds the members of the page again and joins their records, which takes it
-// less time than a list of names.
+// readBatch is the number of names in a query. MariaDB makes a temporary table of a longer list.
+const readBatch = 500
+
+// Read is that of counter.Store. The server finds the members again and joins their records, which takes it less time
+// than a list of names. The records of members that have moved since are read by name.
 func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []counter.Entry) ([]string, error) {
+	ctx, cancel := s.base.Within(ctx)
+	defer cancel()
 	queue, err := s.queue(of)
 	if err != nil || len(page) == 0 {
 		return nil, err
 	}
-	records, found := sqlstore.Read(page)
-	q := new(query).page("SELECT m.name, d.data FROM strikes_member m FORCE INDEX (strikes_member_page) "+
-		"STRAIGHT_JOIN strikes_doc d FORCE INDEX (PRIMARY) ON d.queue = m.queue AND d.name = concat('"+
-		counter.Entry{}.Record()+"', m.name) AND (d.expires = 0 OR d.expires > "+micros+" DIV 1000)",
-		queue, set, sqlstore.Before(page[0]), len(page))
-	return records, s.read(ctx, q, func(rows *sql.Rows, _ int) error {
-		var name, data sql.RawBytes
+	out, next := make([]string, len(page)), 0
+	const docs = " strikes_doc d FORCE INDEX (PRIMARY) "
+	const live = "(d.expires = 0 OR d.expires > " + micros + " DIV 1000)"
+	var name, data sql.RawBytes
+	before := counter.Entry{Name: page[0].Name + "\x00", Score: page[0].Score}
+	q := new(query).add("SELECT m.name, d.data FROM (").page(queue, set, before, len(page)).add(") m STRAIGHT_JOIN"+docs+
+		"ON d.queue = ? AND d.name = concat(?, m.name) WHERE "+live, queue, []byte(counter.Entry{}.Record()))
+	if err := s.read(ctx, q, func(rows *sql.Rows, _ int) error {
 		err := rows.Scan(&name, &data)
-		found(name, data)
+		if i := slices.IndexFunc(page[next:], func(e counter.Entry) bool { return e.Name == string(name) }); i >= 0 {
+			out[next+i], next = string(data), next+i+1
+		}
 		return err
-	})
+	}); err != nil {
+		return nil, err
+	}
+	at := map[string]int{}
+	for i, text := range out {
+		if text == "" {
+			at[page[i].Record()] = i
+		}
+	}
+	for some := range slices.Chunk(slices.Collect(maps.Keys(at)), readBatch) {
+		q := new(query).add("SELECT d.name, d.data FROM"+docs+"WHERE "+live+" AND d.queue = ? AND d.name", queue).in(some)
+		if err := s.read(ctx, q, func(rows *sql.Rows, _ int) error {
+			err := rows.Scan(&name, &data)
+			out[at[string(name)]] = string(data)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // Page is that of counter.Store.
@@ -98,26 +127,25 @@ func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after co
 	if err != nil {
 		return nil, err
 	}
-	q := new(query).page("SELECT m.name, m.score FROM strikes_member m", queue, set, after, n)
-	err = s.read(ctx, q, func(rows *sql.Rows, _ int) error {
+	err = s.read(ctx, new(query).page(queue, set, after, n), func(rows *sql.Rows, _ int) error {
 		var e counter.Entry
 		err := rows.Scan(&e.Name, &e.Score)
 		out = append(out, e)
 		return err
 	})
-	return out[:min(n, len(out))], err
+	return out, err
 }
 
-// page adds a query of the first n members after a place, or of up to twice as many. Those of the score where the last
-// page ended are read by name in a statement of their own, because no server finds (score, name) < (x, y) by an index.
-func (q *query) page(members string, queue []byte, set string, after counter.Entry, n int) *query {
-	members += " WHERE m.queue = ? AND m.set_name = ?"
-	const order = " ORDER BY m.score DESC, m.name DESC LIMIT ?"
+// page adds a query of members. Those of the score where the last page ended are read by name.
+func (q *query) page(queue []byte, set string, after counter.Entry, n int) *query {
+	const part, end = "(SELECT name, score FROM strikes_member WHERE queue = ? AND set_name = ?",
+		" ORDER BY score DESC, name DESC LIMIT ?)"
 	if after == (counter.Entry{}) {
-		return q.add(members+order, queue, []byte(set), n)
+		return q.add(part+end, queue, []byte(set), n)
 	}
-	q.add(members+" AND m.score = ? AND m.name < ?"+order+"; ", queue, []byte(set), after.Score, []byte(after.Name), n)
-	return q.add(members+" AND m.score < ?"+order, queue, []byte(set), after.Score, n)
+	q.add(part+" AND score = ? AND name < ?"+end+" UNION ALL ", queue, []byte(set), after.Score, []byte(after.Name), n)
+	return q.add(part+" AND score < ?"+end+" ORDER BY score DESC, name DESC LIMIT ?", queue, []byte(set), after.Score, n,
+		n)
 }
 
 // Count is that of counter.Store.

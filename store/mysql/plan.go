@@ -15,8 +15,8 @@ import (
 // emptyFor is how long an empty row stays.
 const emptyFor = 24 * time.Hour
 
-// maxDocs is about how many documents a transaction locks. MariaDB makes a temporary table of a longer list of names.
-const maxDocs = 500
+// maxDocs is about how many documents a transaction locks.
+const maxDocs = readBatch
 
 // plan is the part of a Save that one transaction makes.
 type plan struct {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strikesmq/strikes/counter"
@@ -46,24 +45,28 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 	return time.UnixMicro(at).UTC(), sqlstore.Docs(names, found), nil
 }
 
-// readSQL has a subquery for each record, as byName has, because a plan that was made while the table was empty would
-// read the whole queue for each.
-var readSQL = `SELECT m.name, d.data FROM (` + nextSQL + `) m, LATERAL (SELECT data FROM strikes_doc WHERE queue = $1
-	AND name = '` + counter.Entry{}.Record() + `'::bytea || m.name
-	AND (expires = 0 OR expires > (SELECT ` + micros + ` / 1000)) OFFSET 0) d ORDER BY m.score DESC, m.name DESC`
+const readSQL = `SELECT d.name, d.data FROM (SELECT ` + micros + ` / 1000 AS now OFFSET 0) c, ` + byName + `
+	WHERE d.expires = 0 OR d.expires > c.now`
 
-// Read is that of counter.Store. The server finds the members of the page again and joins their records, which takes it
-// less time than a list of names.
-func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []counter.Entry) ([]string, error) {
-	if len(page) == 0 {
-		return nil, nil
+// Read is that of counter.Store.
+func (s *Store) Read(ctx context.Context, of counter.Queue, _ string, page []counter.Entry) ([]string, error) {
+	names := make([]string, len(page))
+	for i, e := range page {
+		names[i] = e.Record()
 	}
-	records, found := sqlstore.Read(page)
-	before := sqlstore.Before(page[0])
-	var name, data pgtype.DriverBytes
-	args := []any{s.base.Key(of), []byte(set), len(page), before.Score, []byte(before.Name)}
-	err := s.query(ctx, readSQL, args, []any{&name, &data}, func() { found(name, data) })
-	return records, err
+	found := make(map[string]string, len(names))
+	var name, data []byte
+	err := s.query(ctx, readSQL, []any{s.base.Key(of), namesOf(names)}, []any{&name, &data}, func() {
+		found[string(name)] = string(data)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = found[name]
+	}
+	return out, nil
 }
 
 const (
