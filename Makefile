@@ -18,16 +18,11 @@ export GOFLAGS := $(GOFLAGS) -vet=off
 HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 
 # Packages and the tests of a package run side by side: most of them wait more than they work.
-# Without debug information, linking takes half as long, and compiling a quarter less CPU time. Without inlining,
-# compiling the packages of others takes a quarter less again. The race detector does not watch the fake Redis and its
-# Lua, which share no memory with strikes: the tests of counter then take a quarter less CPU time. With -trimpath,
-# clones share the build cache. Programs that tests build have the same flags. make test RACE= is without the race
-# detector, and several times as fast.
+# Without debug information, linking takes half as long, and compiling a quarter less CPU time. Inlining makes half of
+# the work of compiling go-redis with the race detector. With -trimpath, clones share the build cache. Programs that
+# tests build have the same flags. make test RACE= is without the race detector, and several times as fast.
 RACE ?= -race
-UNWATCHED := -dwarf=false -race=false
-LIGHT := -trimpath '-gcflags=all=-dwarf=false -l' -gcflags=std=-dwarf=false \
-	-gcflags=github.com/strikesmq/...=-dwarf=false '-gcflags=github.com/alicebob/miniredis/...=$(UNWATCHED)' \
-	'-gcflags=github.com/yuin/gopher-lua/...=$(UNWATCHED)'
+LIGHT := -trimpath -gcflags=all=-dwarf=false '-gcflags=github.com/redis/go-redis/v9=-dwarf=false -l'
 GOTEST := GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 GOFLAGS="$$GOFLAGS $(LIGHT)" go test $(RACE) \
 	-ldflags='-s -w' -count=1 -timeout 30m -p 4 -parallel 4
 # The tests that begin with servertest.Long, and their packages.
