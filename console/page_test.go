@@ -178,7 +178,7 @@ func TestPauseOfADoomedQueue(t *testing.T) {
 	away := errors.New("no route to it")
 	f.broker.away.Store(&away)
 	w = f.post(query("change", "verb", "pause"), url.Values{"why": {"a deploy"}})
-	if body := w.Body.String(); w.Code != http.StatusConflict || !strings.Contains(body, "No route to it; if queue orders") ||
+	if body := w.Body.String(); w.Code != http.StatusConflict || !strings.Contains(body, "No route to it; if queue") ||
 		!strings.Contains(body, " Pause it?") {
 		t.Errorf("the broker is away: status %d: %s", w.Code, body)
 	}

@@ -44,7 +44,7 @@ type replayView struct {
 	Lanes       int                 // blocked ones: a replay or drop would lose their order
 }
 
-// verbOf tells a drop from a replay: by the page, or by the address of a page that both have.
+// verbOf returns VerbDrop for /drop and for /count?verb=drop, and VerbReplay for all others.
 func verbOf(r *http.Request) Verb {
 	if r.URL.Path == "/drop" || r.URL.Path == "/count" && r.URL.Query().Get("verb") == string(VerbDrop) {
 		return VerbDrop

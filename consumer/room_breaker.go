@@ -191,7 +191,7 @@ func (r *breakerRoom) fresh(ctx context.Context, calm <-chan struct{}) error {
 	}
 	ended := make(chan struct{})
 	defer func() { _ = bound.Within(closeTimeout, func() { <-ended }) }()
-	go func() { // messages that come until it is cancelled are still taken
+	go func() { // until the consumer is cancelled, the loop below takes messages
 		defer close(ended)
 		select {
 		case <-calm:

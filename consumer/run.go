@@ -43,14 +43,15 @@ const starting = 10 * time.Second
 // done before a lost session has ended: the last acks may be lost then. A session that ends before is logged, and its
 // messages return to the queue. While no connection can be made, the reason is logged at once, then once a minute.
 //
-// It returns an error immediately where another session would not help: a field that is refused, ErrStuck, and, until a
-// first session has consumed, credentials, a queue or a topology that the broker or Check refuses, or a store that
-// cannot count. Credentials count as refused after two dials in a row that were closed after 2 s or more, as RabbitMQ
-// does. A socket that is closed sooner in the handshake was cut, and is dialled again. After that only ctx ends it,
-// because a queue that is missing in the middle of a broker's restart comes back. In all sessions but the first, dead
-// letters are held for 3 s, and until 10 s after the last attempt to consume that failed, because a broker that has
-// just started may drop them. After a session that ended with ErrUndecodable the next sessions prefetch one message,
-// until a session has lasted 10 s and receives another message.
+// It returns an error at once for a field that is refused, and for ErrStuck. Until a first session has consumed, it
+// also does so for refused credentials, for a queue or a topology that the broker or Check refuses, and for a store
+// that cannot count. Once a session has consumed, only ErrStuck and ctx end it, because a queue that is missing during
+// a broker's restart comes back. Credentials count as refused after two dials in a row that were closed after 2 s or
+// more, as RabbitMQ does. A socket that is closed sooner in the handshake was cut, and is dialled again.
+//
+// In all sessions but the first, dead letters are held for 3 s, and until 10 s after the last attempt to consume that
+// failed, because a broker that has just started may drop them. After a session that ended with ErrUndecodable the next
+// sessions prefetch one message, until a session has lasted 10 s and receives another message.
 func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) error {
 	if dial == nil {
 		return fmt.Errorf("consumer: queue %q: dial is nil: it opens a connection for each session", c.Queue)
@@ -63,7 +64,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	defer func() { kept.close() }()
 	consumed := false
 	var failed time.Time // the last attempt to consume that failed
-	var told time.Time   // that no connection could be made
+	var told time.Time   // when it last logged that it has no connection
 	var err error
 	careful := false
 	for n := 1; ; n++ {

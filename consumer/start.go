@@ -187,6 +187,6 @@ func (s *session) overdue(d *delivery) step {
 	return stepLeave
 }
 
-var errOverdue = errors.New("consumer: an ordered delivery waited half the consumer timeout for those before it, or " +
-	"because no message succeeds (see strikes status); lower the prefetch or the backoff, or raise the timeout here and " +
-	"on the broker")
+var errOverdue = errors.New("consumer: an ordered delivery waited half the consumer timeout: for the breaker, if " +
+	"strikes status shows no progress; else lower the prefetch or the backoff, or raise the timeout here and on the " +
+	"broker")

@@ -25,7 +25,7 @@ func TestTopologyNotFound(t *testing.T) {
 	b := newTopo(t)
 	q := b.name()
 	err := topology.Check(t.Context(), b.conn, topology.Need{Queue: q})
-	if !errors.Is(err, topology.ErrQueueNotFound) || !strings.Contains(err.Error(), fmt.Sprintf("%q in virtual host", q)) ||
+	if !errors.Is(err, topology.ErrQueueNotFound) || !strings.Contains(err.Error(), fmt.Sprintf("%q in virtual", q)) ||
 		!strings.HasSuffix(err.Error(), "; strikes declare or topology.Declare makes it") {
 		t.Errorf("got %v", err)
 	}

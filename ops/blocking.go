@@ -103,7 +103,7 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 	case Ready:
 		var begins bool
 		m.ready, begins = s.ready()
-		if begins && 1 < m.Attempt && m.Attempt == m.Limit && s.breaker.Awaited.After(s.Time) { // perhaps another one does
+		if begins && 1 < m.Attempt && m.Attempt == m.Limit && s.breaker.Awaited.After(s.Time) { // by some message
 			m.ready = "its last attempt may wait up to 30s for another message to succeed"
 		}
 	case Waiting:

@@ -30,9 +30,10 @@ import (
 // A quorum queue dead-letters at least once: it keeps a rejected message until the dead-letter queue has confirmed it.
 // The dead-letter queue is a quorum queue in either case, and its messages may be read any number of times.
 //
-// A queue or exchange that exists with other properties is an error that names each of them with both values, or only
-// the type if that differs; nothing existing is ever changed. A queue whose node is down is an error after 5 to 40 s.
-// The error lists the objects that had been declared before it. Fix the cause and run Declare again.
+// Declare returns an error if a queue or exchange exists with other properties, and never changes an existing object.
+// For a queue the error names each difference with both values, but no other argument if the type differs. For an
+// exchange it names the first. A queue whose node is down is an error after 5 to 45 s. The error lists the objects that
+// had been declared before it. Fix the cause and run Declare again.
 //
 // If ctx ends, Declare returns within a second. A declaration that has begun may still take effect.
 func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
@@ -240,8 +241,8 @@ func exchangeDifference(reason string) string {
 	return fmt.Sprintf("it exists with %s %s, not %s", name, current, wanted)
 }
 
-// differences lists how an existing queue differs from a durable queue with the wanted arguments. Of a queue of another
-// type it lists only that: other arguments depend on it.
+// differences lists how an existing queue differs from a durable queue with the wanted arguments. If the type
+// differs it lists no other argument, because the others depend on the type.
 func differences(have broker.Declared, want amqp.Table) []string {
 	var out []string
 	if !have.Durable {

@@ -260,4 +260,4 @@ func (d declared) print(w io.Writer) error {
 }
 
 // repairable finds an argument that a policy can set, so that doctor --fix may help.
-var repairable = regexp.MustCompile("^(x-dead-letter-|x-delivery-limit|x-overflow)")
+var repairable = regexp.MustCompile("(^|; )(x-dead-letter-|x-delivery-limit|x-overflow)")

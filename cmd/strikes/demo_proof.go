@@ -19,7 +19,7 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// ledger is a file to which the handlers of the demo append a line for each attempt, and one for each success.
+// ledger is the path of a file to which the handlers of the demo append a line for each attempt and for each success.
 type ledger string
 
 func newLedger() (ledger, error) {

@@ -53,7 +53,7 @@ func demoOrders() []order {
 }
 
 // demoHandler is the CMD of the consumers, a program for sh. It enters each attempt in the ledger before anything else
-// happens.
+// happens. The deadly order kills in demoKills attempts.
 const demoHandler = `
 echo "attempt $STRIKES_MESSAGE_ID" >>"$LEDGER"
 attempts=$(grep -cx "attempt $STRIKES_MESSAGE_ID" "$LEDGER")
@@ -129,7 +129,7 @@ func (d *demo) consume(ctx context.Context, who string, news chan<- string) erro
 		news <- who + made.String()
 	}
 	err = cmd.Wait()
-	if err != nil && cmd.ProcessState.Exited() { // else the last output is that of an order
+	if err != nil && cmd.ProcessState.Exited() { // if it was killed, its last output is a handler's
 		err = fmt.Errorf("%w: %s", err, last.String())
 	}
 	return err

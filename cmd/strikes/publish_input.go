@@ -36,8 +36,8 @@ const (
 	batchBytes   = 16 << 20
 )
 
-// reader turns files into messages, a line each. It hands on all that are there together, so that slow input is
-// published line by line and fast input in batches.
+// reader turns each line of the files into a message. It collects messages while the buffer holds a whole line, so that
+// slow input is published line by line and fast input in batches.
 type reader struct {
 	stdin io.Reader
 	parse jsonl.Parse
@@ -48,8 +48,8 @@ type reader struct {
 	size  int // of its bodies
 }
 
-// read reads the files one after the other; none, or the name -, is stdin. The messages before a line that is wrong are
-// handed on.
+// read reads the files one after the other; none, or the name -, is stdin. It hands on the messages
+// before a wrong line.
 func (r *reader) read(ctx context.Context, files []string) (err error) {
 	if len(files) == 0 {
 		files = []string{"-"}
@@ -104,7 +104,8 @@ func (r *reader) lines(ctx context.Context, source string, from io.Reader) error
 	buffered := bufio.NewReaderSize(from, 256<<10)
 	for n := 1; ctx.Err() == nil; n++ {
 		here, _ := buffered.Peek(buffered.Buffered())
-		if !bytes.Contains(here, []byte("\n")) || len(r.batch) == batchEntries || r.size >= batchBytes { // it may wait
+		// Without a whole line in the buffer the next read may wait.
+		if !bytes.Contains(here, []byte("\n")) || len(r.batch) == batchEntries || r.size >= batchBytes {
 			if err := r.flush(ctx); err != nil {
 				return err
 			}

@@ -34,7 +34,8 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	connect, wrong := config.Dial, func() string { return "" } // that Dial may not lead to the URL's host
+	// wrong asks the URL's host for its protocol. A caller's own Dial may lead to another host: then nothing is asked.
+	connect, wrong := config.Dial, func() string { return "" }
 	if connect == nil {
 		wrong = sync.OnceValue(func() string { return WrongServer(asked, url) })
 		connect = func(network, addr string) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, network, addr) }

@@ -23,7 +23,8 @@ const hearTimeout = time.Second
 // tlsAlert begins the answer of TLS to anything else.
 const tlsAlert = "\x15"
 
-// protocols are those of the URLs' schemes. PING makes Redis answer, and RabbitMQ sends the header of its version.
+// protocols maps a scheme to its protocol. begins has the possible first bytes of a reply to PING: + or - of Redis, and
+// A of the header AMQP that RabbitMQ sends.
 var protocols = map[string]struct {
 	name, begins, port string
 	encrypted          bool
@@ -64,8 +65,8 @@ func WrongServer(ctx context.Context, rawURL string) string {
 	return ""
 }
 
-// hear returns the first byte of a server's answer to PING. It is empty if the server ends a TLS handshake and then is
-// silent, as one that wants a client's certificate.
+// hear returns the first byte of a server's reply to PING. It is empty, without an error, if the server completes a TLS
+// handshake and sends nothing, as one that wants a client's certificate does.
 func hear(ctx context.Context, addr string, encrypted bool) (first string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, hearTimeout)
 	defer cancel()

@@ -1,5 +1,5 @@
-// Package inspect gathers the facts about a queue and its dead-letter route, and judges them by rules. The text of
-// every finding is in catalogue.txt.
+// Package inspect gathers the facts about a queue and its dead-letter route, and judges them by rules. The texts of
+// its findings are in catalogue.txt.
 package inspect
 
 import (

@@ -42,7 +42,7 @@ func deadLetterRouteRule(f Facts, need Need, report func(Finding)) {
 		return
 	}
 	if !f.Exchange.Bound {
-		if f.Trouble == "" { // managementRule
+		if f.Trouble == "" { // else managementRule says why
 			report(Say("bindings-unknown", Vars{"exchange": quoted(exchange)}))
 		}
 		return

@@ -185,7 +185,7 @@ export function needHandler(handler) {
 }
 
 /**
- * Throws if a handler returned a generator or an Observable: its work would be undone, and the message acked.
+ * Throws if a handler returned a generator or an Observable, because its work would never be done.
  * @param {any} result
  */
 function refuseUnfinished(result) {

@@ -28,7 +28,7 @@ const (
 
 // Options are the settings of a Gate.
 type Options struct {
-	Ask      func(ctx context.Context, a counter.Ask) (counter.BreakerState, error) // the breaker of the queue
+	Ask      func(ctx context.Context, a counter.Ask) (counter.BreakerState, error) // reports to the breaker of the queue
 	Breaker  int
 	Patience time.Duration
 	Fresh    bool // messages beyond the prefetch can be fetched
@@ -49,8 +49,8 @@ type Waiting struct {
 type Gate struct {
 	Options
 
-	// Fetches asks for fresh messages when a permit is left and all messages here have failed. It brings a channel that
-	// closes once no more are needed.
+	// Fetches gets a request for fresh messages when a permit is left and all messages here have failed. The request is
+	// a channel that closes once no more are needed.
 	Fetches chan (<-chan struct{})
 
 	shut    atomic.Bool
@@ -147,8 +147,8 @@ func (g *Gate) Failed(first, kept bool) {
 	}
 }
 
-// Wait returns when the attempt may begin, and whether it is a probe. passed is false if ctx or the time was over
-// before.
+// Wait returns when the attempt may begin, and whether it is a probe. passed is false if ctx ended or until came
+// first.
 func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) (passed, probe bool) {
 	g.mu.Lock()
 	w.passes = make(chan bool, 1)

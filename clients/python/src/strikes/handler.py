@@ -94,7 +94,7 @@ def refuse_unfinished(result: object) -> None:
 
 
 async def awaited(result: Any) -> None:
-    """Await what a handler returned. Raise an error if that is not possible, or leaves work undone."""
+    """Await what a handler returned. Raise an error if that is not possible, or its work would never be done."""
     if not inspect.isawaitable(result):
         raise TypeError(
             f"the handler returned an object of type {type(result).__name__}, which cannot be awaited: "
