@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -21,23 +20,16 @@ import (
 // defaultTimeout bounds a dial, handshake included, unless the URL has a connection_timeout.
 const defaultTimeout = 10 * time.Second
 
-// silence is how long a handshake may last before the server is asked for its protocol: Redis never answers AMQP.
-// RabbitMQ takes 3 s to refuse a password.
-const silence = 4 * time.Second
-
 // Dial dials once, as consumer.Dialer documents. Unless it is nil, wrap replaces the socket.
 func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Conn) net.Conn) (*amqp.Connection, error) {
 	within, err := timeout(url)
 	if err != nil {
 		return nil, err
 	}
-	asked := ctx
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	// wrong asks the URL's host for its protocol. A caller's own Dial may lead to another host: then nothing is asked.
-	connect, wrong := config.Dial, func() string { return "" }
+	connect := config.Dial
 	if connect == nil {
-		wrong = sync.OnceValue(func() string { return WrongServer(asked, url) })
 		connect = func(network, addr string) (net.Conn, error) { return new(net.Dialer).DialContext(ctx, network, addr) }
 	}
 	hangUp, release := func() {}, func() bool { return true }
@@ -55,16 +47,7 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 			socket = wrap(socket)
 		}
 		hangUp = func() { _ = socket.Close() }
-		keep := context.AfterFunc(ctx, hangUp) // the handshake takes no context
-		silent := time.AfterFunc(silence, func() {
-			if wrong() != "" {
-				hangUp()
-			}
-		})
-		release = func() bool {
-			silent.Stop()
-			return keep()
-		}
+		release = context.AfterFunc(ctx, hangUp) // the handshake takes no context
 		return socket, nil
 	}
 	conn, err := amqp.DialConfig(url, clone(config))
@@ -74,10 +57,6 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 	hangUp() // amqp091-go leaves the socket open after some failures
 	if ctx.Err() != nil {
 		err = fmt.Errorf("the broker does not answer: %w", ctx.Err()) // replaces the error that closing the socket caused
-	}
-	var reply *amqp.Error
-	if !began.IsZero() && (!errors.As(err, &reply) || reply.Code == amqp.FrameError) && wrong() != "" {
-		return nil, fmt.Errorf("%w: %s", ErrWrongServer, wrong())
 	}
 	return nil, cutShort(err, time.Since(began))
 }

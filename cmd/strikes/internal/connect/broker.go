@@ -2,12 +2,15 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"strings"
 	"time"
 
@@ -66,14 +69,13 @@ func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func
 	case errors.Is(ctx.Err(), context.Canceled): // a deadline says something about the broker
 		return nil, ctx.Err()
 	}
-	return nil, b.explainDial(err)
+	return nil, b.explainDial(ctx, err)
 }
 
 // Explain distinguishes a broker that refuses from one that does not answer.
 func (b *Broker) Explain(err error) error {
 	if denied(err) {
-		return cli.WithCode(fmt.Errorf("broker %s: not authorised: %w; AMQP_URL or --amqp-url gives the user and password",
-			setting.RedactURL(b.URL), err), cli.ExitDenied)
+		return cli.WithCode(fmt.Errorf("broker %s: not authorised: %w", setting.RedactURL(b.URL), err), cli.ExitDenied)
 	}
 	hint := ""
 	if b.URL == defaultAMQP {
@@ -84,7 +86,7 @@ func (b *Broker) Explain(err error) error {
 }
 
 // explainDial adds the defect of the URL to the error.
-func (b *Broker) explainDial(err error) error {
+func (b *Broker) explainDial(ctx context.Context, err error) error {
 	at := setting.RedactURL(b.URL)
 	switch {
 	case missingVHost(err):
@@ -97,10 +99,11 @@ func (b *Broker) explainDial(err error) error {
 	case untrusted(err):
 		return cli.WithCode(fmt.Errorf("broker %s: its certificate is not trusted: %w; give a file of trusted authorities "+
 			"with the URL's parameter cacertfile", at, err), cli.ExitUnreachable)
-	case errors.Is(err, broker.ErrWrongServer):
-		return cli.Misusef("broker %s: %w", at, err)
 	case errors.As(err, new(*fs.PathError)):
 		return cli.Misusef("broker %s: a file that the URL names cannot be used: %w", at, err)
+	}
+	if why := wrongServer(ctx, b.URL); why != "" {
+		return cli.Misusef("broker %s: %s (%w)", at, why, err)
 	}
 	return b.Explain(err)
 }
@@ -162,3 +165,66 @@ func (b *Broker) Partitions(ctx context.Context, queue string) (n int, err error
 
 // Close ends a connection on which nothing is under way any more.
 func Close(conn *amqp.Connection) { broker.HangUpWithin(conn, closeTimeout) }
+
+// speakTimeout bounds the wait for a server that may not answer a protocol that it does not know.
+const speakTimeout = time.Second
+
+// plainSchemes maps the scheme of a URL to that of the same protocol without TLS. ports maps it to its default port.
+var (
+	plainSchemes = map[string]string{"amqp": "amqp", "amqps": "amqp", "redis": "redis", "rediss": "redis"}
+	ports        = map[string]string{"amqp": "5672", "amqps": "5671", "redis": "6379", "rediss": "6379"}
+)
+
+// wrongServer names the fault if the server at a URL speaks TLS and the scheme does not, or the reverse, or if it
+// does not answer as AMQP. It returns "" if nothing is wrong, or the server does not answer. It sends no password.
+func wrongServer(ctx context.Context, rawURL string) string {
+	u, _, err := setting.ParseURL(rawURL)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	scheme, _, _ := strings.Cut(u.Scheme, "+") // redis+cluster
+	plain, known := plainSchemes[scheme]
+	if !known {
+		return ""
+	}
+	kind, addr := strings.TrimPrefix(u.Scheme, scheme), net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[scheme]))
+	if scheme == plain && ask(ctx, addr, func(ctx context.Context, conn net.Conn) error {
+		//nolint:gosec // the owner of the certificate does not matter, because nothing is sent
+		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
+	}) == nil {
+		return fmt.Sprintf("it speaks TLS: write %s:// instead of %s://", plain+"s"+kind, u.Scheme)
+	}
+	first := make([]byte, 1)
+	err = ask(ctx, addr, func(_ context.Context, conn net.Conn) error {
+		// Redis answers PING, and RabbitMQ anything, with the header of its version.
+		if _, err := io.WriteString(conn, "PING\r\n\r\n"); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(conn, first)
+		return err
+	})
+	switch {
+	case err != nil:
+	case plain == "amqp" && string(first) != "A" && first[0] != tlsAlert:
+		return fmt.Sprintf("the server at %s did not answer as AMQP: correct host and port", addr)
+	case scheme != plain && strings.Contains("+-A", string(first)):
+		return fmt.Sprintf("it does not speak TLS: write %s:// instead of %s://", plain+kind, u.Scheme)
+	}
+	return ""
+}
+
+// tlsAlert begins the answer of TLS to anything else.
+const tlsAlert = 0x15
+
+// ask calls f with a connection that closes after speakTimeout.
+func ask(ctx context.Context, addr string, f func(context.Context, net.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, speakTimeout)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	return f(ctx, conn)
+}

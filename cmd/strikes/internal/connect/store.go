@@ -10,7 +10,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -70,9 +69,9 @@ func kindOf(rawURL string) string {
 	scheme, _, _ := strings.Cut(rawURL, ":")
 	scheme, _, _ = strings.Cut(scheme, "+") // redis+cluster
 	switch {
-	case scheme == "amqp", scheme == "amqps":
+	case plainSchemes[scheme] == "amqp":
 		return kindBroker
-	case scheme == "redis", scheme == "rediss", DatabaseOf(rawURL) != nil:
+	case plainSchemes[scheme] == "redis", DatabaseOf(rawURL) != nil:
 		return kindStore
 	}
 	return ""
@@ -148,7 +147,7 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 	case errors.As(err, &failed) && failed.Fault == counter.FaultDenied:
 		return err
 	}
-	if why := broker.WrongServer(ctx, rawURL); why != "" {
+	if why := wrongServer(ctx, rawURL); why != "" {
 		return cli.Misusef("%s: %w", why, err)
 	}
 	if strings.HasPrefix(rawURL, defaultRedis) {
