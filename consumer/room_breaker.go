@@ -189,13 +189,15 @@ func (r *breakerRoom) fresh(ctx context.Context, calm <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	ended := make(chan struct{})
+	ended, gone := make(chan struct{}), make(chan struct{})
 	defer func() { _ = bound.Within(closeTimeout, func() { <-ended }) }()
 	go func() { // until the consumer is cancelled, the loop below takes messages
 		defer close(ended)
 		select {
 		case <-calm:
 		case <-ctx.Done():
+		case <-gone:
+			return
 		}
 		if err := channel.Cancel(tag, false); err != nil {
 			r.s.Logger.Warn("ending the consumer of messages beyond the prefetch", "queue", r.s.Queue, "error", err)
@@ -207,6 +209,7 @@ func (r *breakerRoom) fresh(ctx context.Context, calm <-chan struct{}) error {
 			return nil
 		case d, ok := <-more:
 			if !ok {
+				close(gone)
 				return nil
 			}
 			select {

@@ -143,7 +143,7 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 	if p.json {
 		p.report = jsonl.NewEncoder(p.Out)
 	}
-	r := &reader{stdin: p.In, parse: jsonl.ParseText, blank: true}
+	r := reader{stdin: p.In, parse: jsonl.ParseText, blank: true}
 	if p.ndjson {
 		r.parse, r.blank = jsonl.ParseMessage, false
 	}
@@ -185,35 +185,23 @@ func closeSoon(pub *publisher.Publisher, failed bool) error {
 
 // all publishes the messages that the reader finds, until that ends, a message fails, or ctx is done. A reader that
 // waits for input that does not come is left behind, for nothing ends such a read; the process is about to end.
-func (p *publish) all(ctx context.Context, r *reader, files []string) error {
+func (p *publish) all(ctx context.Context, r reader, files []string) error {
 	defer p.bar.Finish()
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	batches, ended := make(chan []entry), error(nil)
-	r.put = func(ctx context.Context, batch []entry) error {
-		select {
-		case batches <- batch:
-		case <-ctx.Done():
+	in := newIntake()
+	r.put = in.put
+	go func() { in.end(r.read(reading, files)) }()
+	for {
+		batch, err := in.take(ctx)
+		if len(batch) == 0 {
+			return err
 		}
-		return ctx.Err()
-	}
-	go func() {
-		ended = r.read(reading, files)
-		close(batches)
-	}()
-	for ctx.Err() == nil {
-		select {
-		case batch, more := <-batches:
-			if !more {
-				return ended
-			}
-			if err := p.batch(ctx, batch); err != nil {
-				return err
-			}
-		case <-ctx.Done():
+		if err := p.batch(ctx, batch); err != nil {
+			return err
 		}
+		in.done(batch)
 	}
-	return ctx.Err()
 }
 
 // batch publishes entries in order. It stops before the first one that has no destination, and returns its error.

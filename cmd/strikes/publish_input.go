@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"os"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
@@ -30,45 +30,25 @@ type entry struct {
 
 func (e entry) String() string { return fmt.Sprintf("%s:%d", printable.Name(e.source), e.line) }
 
-// The bounds of a batch. A larger message is one by itself.
-const (
-	batchEntries = 512
-	batchBytes   = 16 << 20
-)
-
-// reader turns each line of the files into a message. It collects messages while the buffer holds a whole line, so that
-// slow input is published line by line and fast input in batches.
+// reader turns files into messages, a line each.
 type reader struct {
 	stdin io.Reader
 	parse jsonl.Parse
 	blank bool // an empty line is a message as well
-	put   func(context.Context, []entry) error
-
-	batch []entry
-	size  int // of its bodies
+	put   func(context.Context, entry) error
 }
 
-// read reads the files one after the other; none, or the name -, is stdin. It hands on the messages
-// before a wrong line.
-func (r *reader) read(ctx context.Context, files []string) (err error) {
+// read reads the files one after the other; none, or the name -, is stdin.
+func (r reader) read(ctx context.Context, files []string) error {
 	if len(files) == 0 {
 		files = []string{"-"}
 	}
 	for _, name := range files {
-		if err = r.file(ctx, name); err != nil {
-			break
+		if err := r.file(ctx, name); err != nil {
+			return err
 		}
 	}
-	return cmp.Or(r.flush(ctx), err)
-}
-
-func (r *reader) flush(ctx context.Context) error {
-	if len(r.batch) == 0 {
-		return nil
-	}
-	batch := r.batch
-	r.batch, r.size = nil, 0
-	return r.put(ctx, batch)
+	return nil
 }
 
 // checkFiles refuses files that are not there, before anything is published. It does not open them: one may be a pipe.
@@ -88,7 +68,7 @@ func checkFiles(names []string) error {
 	return nil
 }
 
-func (r *reader) file(ctx context.Context, name string) error {
+func (r reader) file(ctx context.Context, name string) error {
 	if name == "-" {
 		return r.lines(ctx, "stdin", r.stdin)
 	}
@@ -100,16 +80,9 @@ func (r *reader) file(ctx context.Context, name string) error {
 	return r.lines(ctx, name, f)
 }
 
-func (r *reader) lines(ctx context.Context, source string, from io.Reader) error {
-	buffered := bufio.NewReaderSize(from, 256<<10)
+func (r reader) lines(ctx context.Context, source string, from io.Reader) error {
+	buffered := bufio.NewReaderSize(from, 64<<10)
 	for n := 1; ctx.Err() == nil; n++ {
-		here, _ := buffered.Peek(buffered.Buffered())
-		// Without a whole line in the buffer the next read may wait.
-		if !bytes.Contains(here, []byte("\n")) || len(r.batch) == batchEntries || r.size >= batchBytes {
-			if err := r.flush(ctx); err != nil {
-				return err
-			}
-		}
 		line, err := readLine(buffered, maxLine)
 		at := entry{source: source, line: n}
 		if errors.Is(err, io.EOF) {
@@ -124,7 +97,9 @@ func (r *reader) lines(ctx context.Context, source string, from io.Reader) error
 		if at.msg, at.key, err = r.parse(line); err != nil {
 			return cli.Misusef("%v: %w", at, err)
 		}
-		r.batch, r.size = append(r.batch, at), r.size+len(at.msg.Body)
+		if err := r.put(ctx, at); err != nil {
+			return err
+		}
 	}
 	return ctx.Err()
 }
@@ -145,5 +120,67 @@ func readLine(r *bufio.Reader, most int) ([]byte, error) {
 		default:
 			return nil, err
 		}
+	}
+}
+
+const (
+	intakeBytes = 32 << 20 // that may wait to be published, unless a single message is larger
+	entryBytes  = 64 << 10 // the weight of an entry beside its body, so that there are at most 512
+)
+
+// intake hands entries from the reader to the publisher: all that have come, together, so that slow input is published
+// line by line and fast input in batches.
+type intake struct {
+	room  *semaphore.Weighted
+	ready chan entry // closed after the last; the room bounds the entries in it
+	err   error      // why the reader ended; nil: the input did
+}
+
+func newIntake() *intake {
+	return &intake{room: semaphore.NewWeighted(intakeBytes), ready: make(chan entry, intakeBytes/entryBytes)}
+}
+
+func weight(e entry) int64 { return min(int64(len(e.msg.Body))+entryBytes, intakeBytes) }
+
+// put waits for room. The entry is in memory by then, so one more than fits may be.
+func (i *intake) put(ctx context.Context, e entry) error {
+	err := i.room.Acquire(ctx, weight(e))
+	if err == nil {
+		i.ready <- e
+	}
+	return err
+}
+
+// end says that nothing follows.
+func (i *intake) end(err error) {
+	i.err = err
+	close(i.ready)
+}
+
+// take waits for entries and returns all there are. At the end of the input it returns none, and the error that ended
+// the input, if any. Once ctx is done it returns the error of ctx.
+func (i *intake) take(ctx context.Context) (batch []entry, err error) {
+	if err := ctx.Err(); err != nil { // select would choose any of those that are ready
+		return nil, err
+	}
+	select {
+	case e, more := <-i.ready:
+		if !more {
+			return nil, i.err
+		}
+		batch = append(batch, e)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for len(i.ready) > 0 {
+		batch = append(batch, <-i.ready)
+	}
+	return batch, nil
+}
+
+// done makes room again once a batch is dealt with.
+func (i *intake) done(batch []entry) {
+	for _, e := range batch {
+		i.room.Release(weight(e))
 	}
 }
