@@ -57,7 +57,7 @@ func newBreakerRoom(s *session, before rooms) room {
 	s.reports, s.failed = true, r.failed
 	if !s.Ordered {
 		s.more = make(chan (<-chan amqp.Delivery))
-		s.lacking = sync.OnceFunc(func() {
+		s.lacking = sync.OnceFunc(func() { // a message that amqp091-go dropped returns to the queue with the session
 			s.Logger.Info("a message came after the consumer beyond the prefetch had ended: another session begins, so that "+
 				"it comes again", "queue", s.Queue)
 			r.end()
