@@ -37,7 +37,7 @@ func TestConsumeEndsWhenTheBrokerDoesNotAnswer(t *testing.T) {
 	go func() { ended <- c.Consume(ctx, conn) }()
 	select {
 	case err := <-ended:
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "close the connection") {
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the broker did not answer") {
 			t.Errorf("Consume: %v", err)
 		}
 	case <-time.After(time.Minute):

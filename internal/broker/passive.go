@@ -167,9 +167,9 @@ func isRefusal(code int) bool {
 const lastReply = time.Second
 
 // OnChannel runs f on a channel of its own, because a refusal closes the channel. If ctx ends, OnChannel waits a second
-// and returns its cause. A call of amqp091 that has begun takes no context, and to close its channel or connection
-// waits for the same reply (4.3.6). So f goes on until the broker answers or the connection ends. After an error do not
-// read variables that f writes.
+// and returns an error that wraps its cause. A call of amqp091 that has begun takes no context, and to close its
+// channel or connection waits for the same reply (4.3.6). So f goes on until the broker answers or the connection ends.
+// After an error do not read variables that f writes.
 func OnChannel(ctx context.Context, conn *amqp.Connection, f func(*amqp.Channel) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -185,15 +185,17 @@ func OnChannel(ctx context.Context, conn *amqp.Connection, f func(*amqp.Channel)
 		return err
 	case <-ctx.Done():
 	}
-	wait := lastReply
-	if IsAway(context.Cause(ctx)) { // the queue had its time
+	cause, wait := context.Cause(ctx), lastReply
+	if IsAway(cause) { // the queue had its time
 		wait = 0
+	} else {
+		cause = fmt.Errorf("the broker did not answer (%w)", cause)
 	}
 	select {
 	case err := <-done:
 		return err
 	case <-time.After(wait):
-		return context.Cause(ctx)
+		return cause
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	driverOf "github.com/go-sql-driver/mysql"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/internal/sqlstore"
@@ -180,6 +181,25 @@ func TestVersions(t *testing.T) {
 		if err := Migrate(t.Context(), url); !errors.Is(err, ErrSchema) {
 			t.Errorf("%s: got %v, want %v", version, err, ErrSchema)
 		}
+	}
+}
+
+// TestMigrations: a process that connects while others migrate finds the tables, or is told to migrate.
+func TestMigrations(t *testing.T) {
+	for range 20 {
+		url := database(t)
+		var processes panics.Group
+		for range 4 {
+			s := open(t, url)
+			processes.Go(func() error { return Migrate(t.Context(), url) })
+			processes.Go(func() error {
+				if err := saveOne(s, t.Context()); err != nil && !strings.Contains(err.Error(), "run: strikes store migrate") {
+					return err
+				}
+				return nil
+			})
+		}
+		need(t, processes.Wait())
 	}
 }
 

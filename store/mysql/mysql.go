@@ -108,10 +108,12 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 }
 
 // versionOf returns the version of the schema; empty if there is none. A user without a permission on the table does
-// not see its comment, so the second query asks for the table itself.
+// not see its comment, so the second query asks for the table itself. If that is there, another process may have made
+// it since the first query, so the third asks for the comment again.
 func versionOf(ctx context.Context, conn driver.Conn) (string, error) {
-	for _, query := range []string{"SELECT table_comment FROM information_schema.tables WHERE table_schema = database() " +
-		"AND table_name = 'strikes_doc'", "SELECT '' FROM strikes_doc LIMIT 0"} {
+	const comment = "SELECT table_comment FROM information_schema.tables WHERE table_schema = database() " +
+		"AND table_name = 'strikes_doc'"
+	for _, query := range []string{comment, "SELECT '' FROM strikes_doc LIMIT 0", comment} {
 		rows, err := conn.(driver.QueryerContext).QueryContext(ctx, query, nil)
 		if codeOf(err) == noTable {
 			return "", nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/counter/storetest"
+	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/internal/sqlstore/sqlbench"
@@ -48,6 +49,26 @@ func do(t testing.TB, url string, statements ...string) {
 		if _, err := conn.Exec(t.Context(), sql); err != nil {
 			t.Fatalf("%s: %v", sql, err)
 		}
+	}
+}
+
+// TestMigrations: a process that connects while others migrate finds the tables, or is told to migrate.
+func TestMigrations(t *testing.T) {
+	doc := counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x", Any: true}}}
+	for range 20 {
+		url := database(t)
+		var processes panics.Group
+		for range 4 {
+			s := open(t, url)
+			processes.Go(func() error { return Migrate(t.Context(), url) })
+			processes.Go(func() error {
+				if err := errOf(s.Save(t.Context(), counter.Queue{Name: "q"}, doc)); err != nil && !strings.Contains(err.Error(), "run: strikes store migrate") {
+					return err
+				}
+				return nil
+			})
+		}
+		need(t, processes.Wait())
 	}
 }
 
