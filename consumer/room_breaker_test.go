@@ -258,6 +258,30 @@ func TestFetchUnanswered(t *testing.T) {
 	})
 }
 
+// deafWire is the channel of a lost connection: amqp091-go closes the deliveries.
+type deafWire struct{ quietWire }
+
+func (w deafWire) Consume(string, string, bool, bool, bool, bool, amqp.Table) (<-chan amqp.Delivery, error) {
+	lost := make(chan amqp.Delivery)
+	close(lost)
+	return lost, nil
+}
+
+// TestALostConnectionEndsAFetch: there is no consumer left to cancel.
+func TestALostConnectionEndsAFetch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		s := b.session(Consumer{Breaker: 8, Handler: ok})
+		var calls []string
+		s.link, s.more = &link{channel: deafWire{quietWire{&calls}}}, make(chan (<-chan amqp.Delivery), 1)
+		began := time.Now()
+		need(t, find[*breakerRoom](s.rooms).fresh(t.Context(), make(chan struct{})))
+		if waited := time.Since(began); waited > 0 || len(calls) > 0 {
+			t.Errorf("it ended after %v, with calls of %v", waited, calls)
+		}
+	})
+}
+
 // TestADroppedFreshMessageComesAgain: amqp091-go drops a message that comes after the second consumer was cancelled. It
 // is the third here. Another session begins once the fourth shows the gap, and no sooner.
 func TestADroppedFreshMessageComesAgain(t *testing.T) {
