@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// answerWithin is how long the isolation lock is held for a step that has no reply. Until then nothing else runs, so no
-// other message's kill can be counted against the undecided one.
+// answerWithin is how long the isolation lock is held for a step that has no reply. Until then no other attempt begins,
+// so no other message's kill can be counted against the isolated one.
 const answerWithin = 2 * time.Second
 
 // checkIsolated checks that an isolated attempt has no other handler beside it, or none but abandoned ones if it was
@@ -34,17 +34,18 @@ func (m *Model) checkIsolated(a *Attempt) {
 // before compares two times, of which the second may be zero: never.
 func before(a, b time.Time) bool { return b.IsZero() || a.Before(b) }
 
-// checkGate checks that a process begins no other attempt that took a START while an isolated one is undecided.
+// checkGate checks that a process begins no other attempt that took a START while the store owes a reply to a step of
+// an isolated one.
 func (m *Model) checkGate(a *Attempt) {
 	if !a.any(opensIsolated) {
 		return
 	}
-	for _, s := range m.undecided(a) {
+	for _, s := range m.owed(a) {
 		for _, x := range a.Process.Runs {
 			_, started := x.answered(StepStart, ReplyRun)
 			if x != a && started && x.Began.After(s.from) && x.Began.Before(s.to) {
-				m.Violated("isolated", "%s was undecided, and the attempt of %s began: %s, beside %s", a.ID, x.ID, a,
-					x)
+				m.Violated("isolated", "the store owed %s a reply, and the attempt of %s began: %s, beside %s", a.ID,
+					x.ID, a, x)
 				return
 			}
 		}
@@ -54,9 +55,9 @@ func (m *Model) checkGate(a *Attempt) {
 // span is a time.
 type span struct{ from, to time.Time }
 
-// undecided returns the times in which the store owed a reply to a step of an isolated attempt: to START, to BEGUN, and
+// owed returns the times in which the store owed a reply to a step of an isolated attempt: to START, to BEGUN, and
 // to the step that closes the attempt. A reply that never came is owed until the process is gone.
-func (m *Model) undecided(a *Attempt) (spans []span) {
+func (m *Model) owed(a *Attempt) (spans []span) {
 	for _, asks := range []func(Event) bool{opensIsolated, begins, closes} {
 		i := slices.IndexFunc(a.steps, asks)
 		if i < 0 {
@@ -65,17 +66,17 @@ func (m *Model) undecided(a *Attempt) (spans []span) {
 		if !mayHaveOpened(a.steps[:i]) && !opensIsolated(a.steps[i]) {
 			continue // END closes a START that was shared, or opened nothing
 		}
-		owed := span{a.steps[i].At, m.now}
+		times := span{a.steps[i].At, m.now}
 		if !a.Process.Exited.IsZero() {
-			owed.to = a.Process.Exited
+			times.to = a.Process.Exited
 		}
 		for _, e := range a.steps[i:] {
 			if e.Code != "" && (asks(e) || closes(e)) {
-				owed.to = e.At
+				times.to = e.At
 				break
 			}
 		}
-		spans = append(spans, owed)
+		spans = append(spans, times)
 	}
 	return spans
 }

@@ -40,8 +40,8 @@ func (m *Model) endProcess(p *Process, e Event) {
 }
 
 // spare notes which attempts must not be counted as crashes although they may be open: another attempt kills their
-// process. What remains is a first delivery that kills while the gate is closed: the store owed a reply for as long
-// as a step is repeated, or the session of the attempt had ended, which cuts that short.
+// process. A first delivery may kill it while the isolation lock is held. Then an attempt is not spared if the store
+// owed it a reply for as long as a step is repeated. Nor is it if its session had ended, which cuts that short.
 func (m *Model) spare(p *Process) {
 	for _, a := range p.attempts {
 		if a.ID == p.killer.ID || a.Outcome == Crashed || m.failing(a) {
