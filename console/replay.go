@@ -176,6 +176,9 @@ func (c *Console) findInterrupted(ctx context.Context, v *replayView) error {
 
 // countPage previews a replay or a drop whose dead letters are found by reading the queue.
 func (c *Console) countPage(w http.ResponseWriter, r *http.Request) error {
+	if verb := Verb(r.URL.Query().Get("verb")); verb != VerbReplay && verb != VerbDrop {
+		return formError("the address does not say whether to replay or to drop")
+	}
 	p, err := c.jobPage(r)
 	if err != nil {
 		return err

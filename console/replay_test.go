@@ -286,4 +286,8 @@ func TestNoGetReadsTheQueue(t *testing.T) {
 	if b := f.broker.dead.bounds; b.AtMost == 0 || b.Bytes == 0 {
 		t.Errorf("the read is not bounded: %+v", b)
 	}
+	for _, verb := range []string{"", "reset"} {
+		answers(t, f.post(query("count", append(filter, "verb", verb)...), url.Values{}), http.StatusUnprocessableEntity,
+			"whether to replay or to drop")
+	}
 }
