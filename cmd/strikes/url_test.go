@@ -104,7 +104,10 @@ func TestWhereAURLLeads(t *testing.T) {
 		{"Redis for a broker", "amqp://guest:hush@" + store + "/?connection_timeout=500", cli.ExitMisuse,
 			" did not answer as AMQP: correct host and port ("},
 		{"Redis, TLS", "amqps://guest:hush@" + store + "/?connection_timeout=500", cli.ExitMisuse, " did not answer as AMQP"},
-		{"broker for a store", "redis://:hush@" + broker + "/", cli.ExitUnreachable, "store redis://:xxxxx@"},
+		{"broker for a store", "redis://:hush@" + broker + "/", cli.ExitMisuse, " did not answer as Redis: correct host"},
+		{"broker, TLS", "rediss://:hush@" + broker + "/", cli.ExitMisuse, " did not answer as Redis: correct host"},
+		{"no store over TLS", "rediss://:hush@" + hostOf(t, managementURL(t)) + "/", cli.ExitMisuse,
+			" did not answer as Redis: correct host"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -170,13 +170,17 @@ func Close(conn *amqp.Connection) { broker.HangUpWithin(conn, closeTimeout) }
 const speakTimeout = time.Second
 
 // plainSchemes maps the scheme of a URL to that of the same protocol without TLS. ports maps it to its default port.
+// protocols maps a plain scheme to the protocol's name, and answers to the possible first bytes of a reply to PING:
+// RabbitMQ answers anything with the header of its version.
 var (
 	plainSchemes = map[string]string{"amqp": "amqp", "amqps": "amqp", "redis": "redis", "rediss": "redis"}
 	ports        = map[string]string{"amqp": "5672", "amqps": "5671", "redis": "6379", "rediss": "6379"}
+	protocols    = map[string]string{"amqp": "AMQP", "redis": "Redis"}
+	answers      = map[string]string{"amqp": "A", "redis": "+-"}
 )
 
 // wrongServer names the fault if the server at a URL speaks TLS and the scheme does not, or the reverse, or if it
-// does not answer as AMQP. It returns "" if nothing is wrong, or the server does not answer. It sends no password.
+// speaks another protocol. It returns "" if nothing is wrong, or the server does not answer. It sends no password.
 func wrongServer(ctx context.Context, rawURL string) string {
 	u, _, err := setting.ParseURL(rawURL)
 	if err != nil || u.Host == "" {
@@ -196,7 +200,6 @@ func wrongServer(ctx context.Context, rawURL string) string {
 	}
 	first := make([]byte, 1)
 	err = ask(ctx, addr, func(_ context.Context, conn net.Conn) error {
-		// Redis answers PING, and RabbitMQ anything, with the header of its version.
 		if _, err := io.WriteString(conn, "PING\r\n\r\n"); err != nil {
 			return err
 		}
@@ -204,10 +207,10 @@ func wrongServer(ctx context.Context, rawURL string) string {
 		return err
 	})
 	switch {
-	case err != nil:
-	case plain == "amqp" && string(first) != "A" && first[0] != tlsAlert:
-		return fmt.Sprintf("the server at %s did not answer as AMQP: correct host and port", addr)
-	case scheme != plain && strings.Contains("+-A", string(first)):
+	case err != nil, first[0] == tlsAlert:
+	case !strings.Contains(answers[plain], string(first)):
+		return fmt.Sprintf("the server at %s did not answer as %s: correct host and port", addr, protocols[plain])
+	case scheme != plain:
 		return fmt.Sprintf("it does not speak TLS: write %s:// instead of %s://", plain+kind, u.Scheme)
 	}
 	return ""
