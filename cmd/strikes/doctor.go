@@ -217,7 +217,7 @@ func (c *examination) examineStore(ctx context.Context, store *counter.Counter, 
 	}
 	var trouble []inspect.Finding
 	if err != nil {
-		trouble = append(trouble, storeTrouble(connect.ExplainStore(ctx, c.StoreURL, err)))
+		trouble = append(trouble, storeTrouble(c.ExplainStore(ctx, err)))
 	}
 	return p.print(doctor.StoreReport(setting.RedactURL(c.StoreURL), found, trouble...))
 }

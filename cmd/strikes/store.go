@@ -53,10 +53,10 @@ func (c *storeMigrate) run(ctx context.Context) error {
 		fmt.Fprint(c.Out, database.Schema)
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
+	migrate, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
-	if err := database.Migrate(ctx, c.StoreURL); err != nil {
-		return connect.ExplainStore(ctx, c.StoreURL, err)
+	if err := database.Migrate(migrate, c.StoreURL); err != nil {
+		return fmt.Errorf("store %s: %w", setting.RedactURL(c.StoreURL), c.ExplainStore(ctx, err))
 	}
 	fmt.Fprintf(c.Out, "the store %s has the schema %q\n", setting.RedactURL(c.StoreURL), database.Version)
 	return nil

@@ -83,7 +83,7 @@ func TestWhereAURLLeads(t *testing.T) {
 	}{
 		{"no such virtual host", "amqp://guest:guest@" + broker + "/no-such", cli.ExitMisuse,
 			`there is no virtual host "no-such"`},
-		{"wrong password", "amqp://guest:hush@" + broker + "/", cli.ExitDenied, "not authorised"},
+		{"wrong password", "amqp://guest:hush@" + broker + "/", cli.ExitDenied, "; --amqp-url gives this URL"},
 		{"certificate, broker", "amqps://guest:hush@" + brokerTLS + "/", cli.ExitUnreachable,
 			"its certificate is not trusted: "},
 		{"certificate, store", "rediss://:hush@" + storeTLS + "/", cli.ExitUnreachable, "its certificate is not trusted: "},

@@ -35,17 +35,18 @@ type Broker struct {
 	VHost string
 
 	name       string // of the connections, as the broker lists them
+	called     string // the source of the URL
 	management string // URL of the management API; empty: it is looked for at its usual address
 }
 
 // NewBroker reads a URL. The broker lists the connections by name. An error names the source of the URL as called, for
-// example --amqp-url.
+// example --amqp-url. Empty means the default.
 func NewBroker(rawURL, name, called string) (*Broker, error) {
 	at, err := broker.ParseURL(rawURL)
 	if err != nil {
 		return nil, refusedURL(called, kindBroker, rawURL, err)
 	}
-	return &Broker{URL: rawURL, VHost: at.Vhost, name: name}, nil
+	return &Broker{URL: rawURL, VHost: at.Vhost, name: name, called: called}, nil
 }
 
 // Dial opens a connection, which the caller closes. It returns when ctx is done.
@@ -69,7 +70,7 @@ func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func
 	case errors.Is(ctx.Err(), context.Canceled): // a deadline says something about the broker
 		return nil, ctx.Err()
 	}
-	return nil, b.explainDial(ctx, err)
+	return nil, fmt.Errorf("%w; %s", b.explainDial(ctx, err), sourceOf(kindBroker, b.called))
 }
 
 // Explain distinguishes a broker that refuses from one that does not answer.
@@ -77,12 +78,7 @@ func (b *Broker) Explain(err error) error {
 	if denied(err) {
 		return cli.WithCode(fmt.Errorf("broker %s: not authorised: %w", setting.RedactURL(b.URL), err), cli.ExitDenied)
 	}
-	hint := ""
-	if b.URL == defaultAMQP {
-		hint = "; AMQP_URL or --amqp-url names another broker"
-	}
-	return cli.WithCode(fmt.Errorf("broker %s is out of reach: %w%s", setting.RedactURL(b.URL), err, hint),
-		cli.ExitUnreachable)
+	return cli.WithCode(fmt.Errorf("broker %s is out of reach: %w", setting.RedactURL(b.URL), err), cli.ExitUnreachable)
 }
 
 // explainDial adds the defect of the URL to the error.

@@ -99,7 +99,13 @@ func (f *Flags) StoreForSteps(ctx context.Context) (*counter.Counter, error) {
 	return OpenStore(ctx, f.StoreURL, f.Prefix, f.called("store-url"))
 }
 
-func (f *Flags) called(name string) string { return cli.Called(f.Cmd.Flags(), name) }
+// called names the source of a flag's value; empty: its default.
+func (f *Flags) called(name string) string {
+	if !f.Changed(name) {
+		return ""
+	}
+	return cli.Called(f.Cmd.Flags(), name)
+}
 
 // Changed reports whether the command line or the environment sets a flag.
 func (f *Flags) Changed(name string) bool { return f.Cmd.Flags().Changed(name) }

@@ -64,6 +64,14 @@ var givenAs = map[string]string{
 	kindStore:  "REDIS_URL, STRIKES_STORE_URL or --store-url",
 }
 
+// sourceOf says where the URL of a server came from.
+func sourceOf(kind, called string) string {
+	if called == "" {
+		return "this is the default; name another " + kind + " with " + givenAs[kind]
+	}
+	return called + " gives this URL"
+}
+
 // kindOf returns the kind of server that a URL names; empty if it is not known.
 func kindOf(rawURL string) string {
 	scheme, _, _ := strings.Cut(rawURL, ":")
@@ -94,7 +102,8 @@ func refusedURL(called, want, rawURL string, err error) error {
 }
 
 // OpenStore opens a store and makes sure that it answers. If a reply is late or lost, it asks again for operatorWait:
-// the store may be well. An error names the source of the URL as called, for example --store-url.
+// the store may be well. An error names the source of the URL as called, for example --store-url. Empty means the
+// default.
 func OpenStore(ctx context.Context, rawURL, prefix, called string) (*counter.Counter, error) {
 	store, err := dialStore(rawURL, prefix, called)
 	if err != nil {
@@ -108,8 +117,8 @@ func OpenStore(ctx context.Context, rawURL, prefix, called string) (*counter.Cou
 		_, err = store.Check(check)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("store %s: %w", setting.RedactURL(rawURL), ExplainStore(ctx, rawURL, err)),
-			store.Close())
+		return nil, errors.Join(fmt.Errorf("store %s: %w", setting.RedactURL(rawURL),
+			explainStore(ctx, rawURL, called, err)), store.Close())
 	}
 	return store, nil
 }
@@ -127,12 +136,22 @@ func replyLost(err error) bool {
 	return failed.Fault == counter.FaultSlow
 }
 
-// ExplainStore adds the defect of its URL, if there is one, to the error of a store.
-func ExplainStore(ctx context.Context, rawURL string, err error) error {
+// ExplainStore adds the source of its URL, and the defect if there is one, to the error of a store.
+func (f *Flags) ExplainStore(ctx context.Context, err error) error {
+	return explainStore(ctx, f.StoreURL, f.called("store-url"), err)
+}
+
+func explainStore(ctx context.Context, rawURL, called string, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return fmt.Errorf("%w; %s", storeDefect(ctx, rawURL, err), sourceOf(kindStore, called))
+}
+
+// storeDefect adds the defect of its URL, if there is one, to the error of a store.
+func storeDefect(ctx context.Context, rawURL string, err error) error {
 	var failed *counter.StoreError
 	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
 	case errors.As(err, &failed) && failed.Fault == counter.FaultNotSetUp:
 		if DatabaseOf(rawURL) == nil { // else the error names the remedy
 			err = fmt.Errorf("%w; correct the number of the database at the end of the URL: redis-cli CONFIG GET databases "+
@@ -149,9 +168,6 @@ func ExplainStore(ctx context.Context, rawURL string, err error) error {
 	}
 	if why := wrongServer(ctx, rawURL); why != "" {
 		return cli.Misusef("%s: %w", why, err)
-	}
-	if strings.HasPrefix(rawURL, defaultRedis) {
-		return fmt.Errorf("%w; this is the default; name another store with %s", err, givenAs[kindStore])
 	}
 	return err
 }

@@ -2,10 +2,12 @@ package connect
 
 import (
 	"net"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/internal/proxy"
@@ -48,7 +50,12 @@ func TestOpenStoreWithoutAStore(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	need(t, err)
 	_ = listener.Close()
-	_, err = OpenStore(t.Context(), "redis://"+listener.Addr().String(), "", "--store-url")
+	var unset Flags
+	unset.AddStore(new(cobra.Command))
+	_, err = OpenStore(t.Context(), "redis://"+listener.Addr().String(), "", unset.called("store-url"))
+	if !strings.HasSuffix(err.Error(), "; this is the default; name another store with "+givenAs[kindStore]) {
+		t.Error(err)
+	}
 	if cli.ExitCode(err) != cli.ExitUnreachable || replyLost(err) {
 		t.Errorf("exit %d, asked again: %v: %v", cli.ExitCode(err), replyLost(err), err)
 	}
