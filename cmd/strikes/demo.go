@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
@@ -36,6 +37,7 @@ type demo struct {
 	kind              topology.Type // of the queues
 	database          string        // kind of the private database that is the store; empty: none
 	json, console     bool
+	flags             *pflag.FlagSet
 
 	broker        *connect.Broker
 	managementURL string // of a private broker
@@ -64,6 +66,7 @@ anything is wrong. At the end it removes all that it made.`,
 		},
 	}
 	f := cmd.Flags()
+	d.flags = f
 	f.StringVar(&d.amqpURL, "amqp-url", "", "the broker, as `URL`")
 	cli.FromEnvOr(f, "amqp-url", "AMQP_URL")
 	cli.DefaultText(f, "amqp-url", "a private one")
@@ -76,6 +79,14 @@ anything is wrong. At the end it removes all that it made.`,
 	f.BoolVar(&d.console, "console", false, "at the end, serve the console on the demo's queue until interrupted")
 	cli.JSON(f, &d.json, "print the result as one JSON object; the story goes to stderr")
 	return cmd
+}
+
+// called names the source of a server's URL.
+func (d *demo) called(flag string) string {
+	if !d.flags.Changed(flag) {
+		return "strikes demo" // which started the server
+	}
+	return cli.Called(d.flags, flag)
 }
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.story, format+"\n", args...) }
@@ -100,7 +111,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		defer undo(private.Close)
 		d.amqpURL, d.managementURL = private.URL, private.ManagementURL
 	}
-	if d.broker, err = connect.NewBroker(d.amqpURL, "strikes demo", "--amqp-url"); err != nil {
+	if d.broker, err = connect.NewBroker(d.amqpURL, "strikes demo", d.called("amqp-url")); err != nil {
 		return err
 	}
 	if d.database != "" {
@@ -119,7 +130,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		defer embedded.Close()
 		d.storeURL, v.Store = "redis://"+embedded.Addr(), "embedded"
 	}
-	if d.store, err = connect.OpenStore(ctx, connect.Patient(d.storeURL), d.queue, "--store-url"); err != nil {
+	if d.store, err = connect.OpenStore(ctx, connect.Patient(d.storeURL), d.queue, d.called("store-url")); err != nil {
 		return err
 	}
 	defer undo(d.store.Close)
@@ -127,8 +138,15 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer undo(d.ledger.remove)
-	defer undo(func() error { return d.remove(ctx) })
+	declares := false
+	defer undo(func() error {
+		if !declares {
+			return nil
+		}
+		return d.remove(ctx)
+	})
 	err = d.broker.With(ctx, func(conn *amqp.Connection) error {
+		declares = true
 		version, _ := conn.Properties["version"].(string)
 		v.Broker = "RabbitMQ " + printable.Text(version, "")
 		return topology.Declare(ctx, conn, topology.Spec{Queue: d.queue, Type: d.kind})
@@ -242,15 +260,24 @@ func (d *demo) remove(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	for _, o := range d.orders {
-		_, err := d.store.Admin().Forget(ctx, d.broker.VHost, d.queue, o.ID)
-		errs = append(errs, err)
+		if _, err := d.store.Admin().Forget(ctx, d.broker.VHost, d.queue, o.ID); err != nil {
+			errs = append(errs, err) // the others fail likewise
+			break
+		}
 	}
 	errs = append(errs, d.broker.With(ctx, func(conn *amqp.Connection) error {
 		return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
-			_, queue := ch.QueueDelete(d.queue, false, false, false)
-			exchange := ch.ExchangeDelete(broker.ExchangeFor(d.queue), false, false)
-			_, dead := ch.QueueDelete(broker.DeadLetterQueueFor(d.queue), false, false, false)
-			return errors.Join(queue, exchange, dead)
+			_, err := ch.QueueDelete(d.queue, false, false, false)
+			if err == nil {
+				err = ch.ExchangeDelete(broker.ExchangeFor(d.queue), false, false)
+			}
+			if err == nil {
+				_, err = ch.QueueDelete(broker.DeadLetterQueueFor(d.queue), false, false, false)
+			}
+			if err != nil {
+				return fmt.Errorf("remove queue %q: %w", d.queue, err)
+			}
+			return nil
 		})
 	}))
 	return errors.Join(errs...)
