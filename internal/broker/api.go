@@ -117,8 +117,13 @@ func (c *API) ask(ctx context.Context, r Request, most int64, out any) error {
 		if errors.As(err, &quotes) {
 			err = quotes.Err
 		}
-		if strings.Contains(err.Error(), "malformed HTTP response") {
+		switch {
+		case strings.Contains(err.Error(), "malformed HTTP"):
 			err = errors.New("the server did not answer as HTTP: correct the port, which is usually 15672")
+		case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+			err = errors.New("the server does not speak TLS: write http:// instead of https://")
+		case errors.Is(err, io.EOF):
+			err = fmt.Errorf("the server closed the connection without a reply: is the port right, usually 15672? (%w)", err)
 		}
 		return failed(err)
 	}
@@ -201,6 +206,9 @@ func escape(segments []string) string {
 // Serves returns nil if the API is that of the broker which the connection leads to.
 func (c *API) Serves(ctx context.Context, conn *amqp.Connection) error {
 	have, err := fetch[struct{ Name string }](ctx, c, "", "cluster-name")
+	if errors.Is(err, ErrNoObject) {
+		err = fmt.Errorf("%w: correct host and port, and write them without /api", err)
+	}
 	if err != nil {
 		return err
 	}

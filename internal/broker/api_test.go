@@ -88,6 +88,7 @@ func TestManagementQueueAway(t *testing.T) {
 
 func TestManagementErrors(t *testing.T) {
 	m := serve(t, map[string]string{"/api/queues/%2F/page": "<html>"})
+	base := m.base
 	ctx := context.Background()
 	_, err := m.Queue(ctx, "/", "none")
 	if !errors.Is(err, ErrNoObject) || !strings.Contains(err.Error(), "/api/queues/%2F/none: not found") {
@@ -108,16 +109,29 @@ func TestManagementErrors(t *testing.T) {
 	}
 	m.base = "http://127.0.0.1:1"
 	_, unreachable := m.Queue(ctx, "/", "none")
-	amqpPort := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		socket, _, err := http.NewResponseController(w).Hijack()
-		need(t, err)
-		_, _ = socket.Write([]byte("AMQP\x00\x00\x09\x01"))
-		_ = socket.Close()
-	}))
-	defer amqpPort.Close()
-	m.base = amqpPort.URL
-	if _, err := m.Queue(ctx, "/", "none"); err == nil || !strings.Contains(err.Error(), "correct the port") {
-		t.Errorf("the port for AMQP: %v", err)
+	for answer, want := range map[string]string{
+		"AMQP\x00\x00\x09\x01": "correct the port", "220 mail\r\n": "correct the port", "": "is the port right",
+	} {
+		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			socket, _, err := http.NewResponseController(w).Hijack()
+			need(t, err)
+			_, _ = socket.Write([]byte(answer))
+			_ = socket.Close()
+		}))
+		defer other.Close()
+		m.base = other.URL
+		if _, err := m.Queue(ctx, "/", "none"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("a port that answers %q: %v", answer, err)
+		}
+	}
+	m.base = strings.Replace(base, "http:", "https:", 1)
+	if _, err := m.Queue(ctx, "/", "none"); err == nil || !strings.Contains(err.Error(), "write http:// instead of") {
+		t.Errorf("TLS: %v", err)
+	}
+	m.base, m.password = base+"/api", "hush:hush"
+	if err := m.Serves(ctx, &amqp.Connection{}); !errors.Is(err, ErrNoObject) ||
+		!strings.Contains(err.Error(), "without /api") {
+		t.Errorf("a path that ends in /api: %v", err)
 	}
 	for _, err := range []error{err, unreachable} {
 		if err == nil || strings.Contains(err.Error(), "sesame") {

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -75,8 +76,12 @@ func (f *Flags) Broker() (*Broker, error) {
 	if b.management = f.ManagementURL; b.management != "" {
 		u, parameters, err := setting.ParseURL(b.management)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
-			return nil, cli.Misuse(&setting.FieldError{Field: f.called("management-url"),
-				Value: "one that cannot be parsed", Want: "http[s]://user:password@host:15672"})
+			value := "one that cannot be parsed"
+			if !strings.Contains(b.management, "://") {
+				value = "one without http:// or https://"
+			}
+			return nil, cli.Misuse(&setting.FieldError{Field: f.called("management-url"), Value: value,
+				Want: "http[s]://user:password@host:15672"})
 		}
 	}
 	return b, nil
