@@ -18,6 +18,7 @@ import { pause, Stop, within } from './wait.js'
 const CONNECT_TIMEOUT = 10_000
 const CLOSE_TIMEOUT = 5000
 const STEADY = 10_000 // ms that a session has to last before the next one is tried without delay
+const TELL_AGAIN = 60_000 // ms between two logs that there is still no connection
 
 // How long dead letters wait after a reconnect, and after the last attempt to consume that failed. A broker that has
 // just started drops the messages that a classic queue dead-letters to a quorum queue, until that queue has a leader.
@@ -106,7 +107,7 @@ export class Consumer {
     try {
       await this.sessions({
         breaker, stop, late, control, isolation: ofProcess(), consumed: false, careful: false, first: true, denials: 0,
-        serving: false, failed: -STARTING
+        serving: false, connected: false, failed: -STARTING
       })
     } finally {
       off()
@@ -126,6 +127,7 @@ export class Consumer {
    * @property {boolean} careful an undecodable message may be in the queue
    * @property {boolean} first the first connection is not over
    * @property {boolean} serving a session of this connection has consumed
+   * @property {boolean} connected a connection could be made
    * @property {number} failed when an attempt to consume failed last
    * @property {number} denials of credentials in a row
    * @property {string} [unread] why the broker is not asked how the queue was declared
@@ -133,11 +135,12 @@ export class Consumer {
 
   /** @param {Running} r */
   async sessions(r) {
+    let told = -Infinity // when it was last logged that no connection could be made
     for (let tries = 0; !r.stop.done; tries++) {
       const began = performance.now()
       /** @type {unknown} */
       let failed
-      r.serving = false
+      r.serving = r.connected = false
       try {
         await this.onConnection(r)
       } catch (err) {
@@ -150,10 +153,15 @@ export class Consumer {
       if (!r.consumed && failed instanceof RefusedError) throw failed
       if (performance.now() - began > STEADY) tries = 0
       const wait = redialDelay(tries, failed)
-      const level = failed instanceof UndecodableError ? 'error' : 'warn'
-      this.settings.logger[level]('session ended; another follows', {
-        queue: this.settings.queue, in: wait, error: failed
-      })
+      const { logger, queue } = this.settings
+      if (r.connected) {
+        told = -Infinity
+        const level = failed instanceof UndecodableError ? 'error' : 'warn'
+        logger[level]('session ended; another follows', { queue, in: wait, error: failed })
+      } else if (performance.now() - told > TELL_AGAIN) {
+        told = performance.now()
+        logger.warn('no connection to the broker; dialling goes on', { queue, error: failed })
+      }
       await pause(wait, r.stop)
     }
   }
@@ -161,6 +169,7 @@ export class Consumer {
   /** @param {Running} r */
   async onConnection(r) {
     const model = await this.dial(r)
+    r.connected = true
     const connected = performance.now()
     try {
       while (!r.stop.done) {

@@ -256,6 +256,21 @@ test('a stop while the broker does not answer', { timeout: 300_000 }, async (t) 
   await stop()
 })
 
+test('a broker that is away is logged at once, and not with each dial', async (t) => {
+  const f = await fixture(t)
+  const told = []
+  let dials = 0
+  const connect = async () => {
+    dials++
+    throw new Error('refused')
+  }
+  const logger = { debug() {}, info() {}, error() {}, warn: (text) => told.push(text) }
+  const { stop } = f.consume(() => {}, { url: undefined, connect, vhost: '/', logger })
+  await eventually(() => dials > 3, 'dials')
+  await stop()
+  assert.deepEqual(told, ['no connection to the broker; dialling goes on'])
+})
+
 test('partitions are refused', async (t) => {
   const f = await fixture(t)
   const name = `${f.queue}.parts`

@@ -19,7 +19,7 @@ import redis
 from clients import ADAPTERS, Running
 from conftest import PATIENCE, ROOT, until
 from proxy import Proxy
-from strikes import Reject, RetryAfter, RetryAtMost, SettingError, keys as k
+from strikes import Reject, RetryAfter, RetryAtMost, SettingError, consuming, keys as k
 from strikes.consuming import Refused
 from strikes.errors import Fault, StoreError
 from strikes.keys import Message
@@ -342,6 +342,18 @@ def test_a_connection_that_is_cut(start, queue, amqp_url):
     proxy.close()
     assert queue.depth() == 0 and queue.dead_letters() == []
     assert all(seen[1] == 1 for seen in calls.seen), "a lost connection was counted"
+
+
+def test_a_broker_that_is_away_is_logged_once_a_minute(start, monkeypatch, caplog):
+    monkeypatch.setattr(consuming, "TELL_AGAIN", 1.0)
+
+    def told():
+        return [r.created for r in caplog.records if r.name == "strikes"]
+
+    consumer = start("q", Calls(), amqp="amqp://127.0.0.1:1/")
+    until(lambda: len(told()) > 1)
+    consumer.stop()
+    assert told()[1] - told()[0] > 0.9, caplog.text
 
 
 def test_a_deleted_queue_ends_the_session_and_not_the_consumer(start, amqp_url, classic):

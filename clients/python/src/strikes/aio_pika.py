@@ -153,9 +153,7 @@ class Consumer:
                         error, (ax.ProbableAuthenticationError, ax.AuthenticationError, ax.ConnectionNotAllowed)
                     )
                     delay = sequence.after(error, time.monotonic() - began, denied, self._stopping)
-                    self._settings.logger.warning(
-                        "session ended; another follows in %.1f s, queue %s: %r", delay, self._settings.queue, error
-                    )
+                    sequence.tell(self._settings.logger, self._settings.queue, delay, error)
                     end = time.monotonic() + delay
                     while not self._stopping and time.monotonic() < end:
                         await asyncio.sleep(min(TICK, max(end - time.monotonic(), 0)))
@@ -172,6 +170,7 @@ class Consumer:
 
     async def _connection(self, sequence: Sequence, late: Late, control: AsyncControl, breaker: Breaker | None) -> None:
         connection = await _connect(self._amqp)
+        sequence.connected = True
         try:
             while not self._stopping:
                 await self._check(connection, control, sequence)

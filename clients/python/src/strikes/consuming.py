@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import time
 from dataclasses import dataclass
 
@@ -32,6 +34,9 @@ ELECTING, STARTING = 3.0, 10.0
 A broker that has just started drops the messages that a classic queue dead-letters to a quorum queue, until that queue
 has a leader.
 """
+
+TELL_AGAIN = 60.0
+"""How often it is logged that there is still no connection."""
 
 CARE_FOR = 10.0
 """How long one message is prefetched after an undecodable one, if no other session meets it."""
@@ -157,6 +162,8 @@ class Sequence:
     unread: str = ""  # why the broker is not asked how the queue was declared
     delays: int = 0
     failed: float = -STARTING  # the last attempt that did not consume
+    connected: bool = False  # a connection could be made
+    told: float = -math.inf  # when it was last logged that none could be made
 
     def dead_letters_from(self, now: float) -> float:
         """Return when a session that begins now may send dead letters."""
@@ -167,6 +174,16 @@ class Sequence:
         for error in errors:
             if error and error.not_taken and not self.consumed:
                 raise error
+
+    def tell(self, logger: logging.Logger, queue: str, delay: float, error: Exception) -> None:
+        """Log the end of a session: at once, then once a minute while no connection can be made."""
+        connected, self.connected = self.connected, False
+        if connected:
+            self.told = -math.inf
+            logger.warning("session ended; another follows in %.1f s, queue %s: %r", delay, queue, error)
+        elif time.monotonic() - self.told > TELL_AGAIN:
+            self.told = time.monotonic()
+            logger.warning("no connection to the broker; dialling goes on, queue %s: %r", queue, error)
 
     def after(self, error: Exception, lasted: float, denied: bool, stopping: bool = False) -> float:
         """Take the error of a session, and return the wait before the next one.

@@ -88,9 +88,7 @@ class Consumer:
                         error, (pika.exceptions.ProbableAuthenticationError, pika.exceptions.ProbableAccessDeniedError)
                     )
                     delay = sequence.after(error, time.monotonic() - began, denied, self._stopping)
-                    self._settings.logger.warning(
-                        "session ended; another follows in %.1f s, queue %s: %r", delay, self._settings.queue, error
-                    )
+                    sequence.tell(self._settings.logger, self._settings.queue, delay, error)
                     self._pause(delay)
         finally:
             if breaker:
@@ -109,6 +107,7 @@ class Consumer:
 
     def _connection(self, sequence: Sequence, late: Late, control: Control, breaker: Breaker | None) -> None:
         wire = Wire(self._parameters, lambda: self._stopping)
+        sequence.connected = True
         try:
             while not self._stopping:
                 self._check(wire, control, sequence)
