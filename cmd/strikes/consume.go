@@ -196,7 +196,7 @@ func (o *consume) settings(queue string) (consumer.Consumer, error) {
 	c.Backoff = wait.wait
 	switch {
 	case err != nil:
-		return c, cli.Misusef("--backoff: %w", err)
+		return c, err
 	case c.MaxRetries < 0:
 		return c, cli.Refused("max-retries", c.MaxRetries, fmt.Sprintf("0 to %d", counter.MaxOverride))
 	case c.Concurrency < 1 || c.Concurrency > 65535:
@@ -292,31 +292,17 @@ type backoff struct {
 
 // parseBackoff reads "5s", always that long, or "100ms..30s": doubled with each failure from the first to the last,
 // less a random part of up to a half, so that messages which failed together do not come back together.
-func parseBackoff(s string) (backoff, error) {
+func parseBackoff(s string) (b backoff, err error) {
 	from, to, isRange := strings.Cut(s, "..")
-	first, err := parseWait(from)
-	if err != nil {
-		return backoff{}, fmt.Errorf("%q: %w", s, err)
+	b.first, err = time.ParseDuration(from)
+	b.last, b.doubles = b.first, isRange
+	if err == nil && isRange {
+		b.last, err = time.ParseDuration(to)
 	}
-	if !isRange {
-		return backoff{first: first, last: first}, nil
+	if err != nil || b.first < 0 || b.last < b.first || isRange && b.first == 0 {
+		return backoff{}, cli.Refused("backoff", s, "a time like 0, 500ms or 1m, or a rising range like 100ms..30s")
 	}
-	last, err := parseWait(to)
-	switch {
-	case err != nil:
-		return backoff{}, fmt.Errorf("%q: %w", s, err)
-	case first == 0 || last < first:
-		return backoff{}, fmt.Errorf("%q: want a positive duration and one that is not shorter, such as 100ms..30s", s)
-	}
-	return backoff{first, last, true}, nil
-}
-
-func parseWait(s string) (time.Duration, error) {
-	d, err := time.ParseDuration(s)
-	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is no duration like 0, 500ms or 1m", s)
-	}
-	return d, nil
+	return b, nil
 }
 
 // wait returns the wait of a message after so many failed attempts.

@@ -165,7 +165,7 @@ func (c *examination) checkFix(queues int) error {
 func (c *examination) need() (inspect.Need, error) {
 	wait, err := parseBackoff(c.backoff)
 	if err != nil {
-		return inspect.Need{}, cli.Misusef("--backoff: %w", err)
+		return inspect.Need{}, err
 	}
 	need := inspect.Need{
 		MaxRetries: c.maxRetries, MaxBackoff: max(wait.last, 1), // zero would be the default

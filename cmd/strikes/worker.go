@@ -137,7 +137,11 @@ func (o *consume) work(queue string, command []string) (work, error) {
 	}
 	path, err := exec.LookPath(command[0])
 	if err != nil {
-		return work{}, cli.Misusef("the command cannot be run: %w", err)
+		hint := ""
+		if strings.Contains(command[0], " ") {
+			hint = "; write it without quotes, or put sh -c before it"
+		}
+		return work{}, cli.Misusef("the command cannot be run: %w%s", err, hint)
 	}
 	var shared place
 	c := &program{Path: path, Args: command[1:], Stdout: o.Out, Stderr: stream{&shared, o.Err, false}}

@@ -170,7 +170,10 @@ func instead(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	if unknown.GetSpecifiedShortnames() == "" {
 		like = printable.DidYouMean(name, names, "--")
 	}
+	typed, _, _ := strings.Cut(unknown.GetSpecifiedShortnames(), "=")
 	switch {
+	case cmd.Flags().Lookup(typed) != nil: // with one dash
+		return `; did you mean "--` + typed + `"?`
 	case like != "":
 		return like
 	case strings.Contains(cmd.Use, "-- CMD") && cmd.Flags().NArg() > 1: // consume orders sh -c true
