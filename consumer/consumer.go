@@ -125,8 +125,8 @@ type Consumer struct {
 	// deadline the handler's context is cancelled. If the handler then returns nil, the message is acked; an error is
 	// counted. A handler that has not returned after 2 s is abandoned and counted as failed; it goes on beside other
 	// handlers. When ten times the Concurrency of such handlers run in the process, Run and Consume return ErrStuck.
-	// If negative, there is no timeout: a handler that hangs is never counted, and an isolated one keeps all others in
-	// this process waiting.
+	// If negative, there is no timeout, and the context has no deadline: a handler that hangs is never counted, and an
+	// isolated one keeps all others in this process waiting.
 	HandlerTimeout time.Duration
 
 	// ConsumerTimeout is the broker's delivery acknowledgement timeout, which AMQP cannot report; if zero, 30 minutes,

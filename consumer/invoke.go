@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"time"
 
@@ -46,12 +47,21 @@ func (s *session) newCall(d *delivery) (*call, context.CancelFunc) {
 	if d.again() {
 		c = &call{}
 	}
-	ctx, cancel := context.WithTimeoutCause(s.live, s.HandlerTimeout, errDeadline)
+	ctx, cancel := s.bound()
 	*c = call{
 		Context: ctx, delivery: d, token: d.token, number: d.number, last: d.reply.Limit, fence: d.fence,
 		isolated: d.grip.isolated(), began: time.Now(),
 	}
 	return c, cancel
+}
+
+// bound returns the context of an attempt. Without a timeout it has no deadline: a handler that adds to a distant one
+// would overflow.
+func (s *session) bound() (context.Context, context.CancelFunc) {
+	if s.HandlerTimeout == math.MaxInt64 {
+		return context.WithCancel(s.live)
+	}
+	return context.WithTimeoutCause(s.live, s.HandlerTimeout, errDeadline)
 }
 
 // handle calls the handler, and asks its error for all that is needed, where a panic ends only the attempt.

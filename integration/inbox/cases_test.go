@@ -65,6 +65,7 @@ func (s Subject) test(t *testing.T) {
 		{"an idle transaction", (*bench).idle},
 		{"a cancelled context", (*bench).cancelled},
 		{"a handler that passes its deadline", (*bench).deadline},
+		{"a handler without a timeout", (*bench).untimed},
 		{"Forget", (*bench).forget},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -473,6 +474,17 @@ func (b *bench) deadline(t *testing.T) {
 		}
 		b.want(t, 0, 0, i+1)
 	}
+}
+
+// untimed: the server's own timeouts hold.
+func (b *bench) untimed(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	got, err := deliver(ctx, -1, b.handler(b.effect), message("17"), cancel)
+	if got != "[ack]" {
+		t.Errorf("%s, %v", got, err)
+	}
+	b.want(t, 1, 1, 1)
 }
 
 func (b *bench) forget(t *testing.T) {
