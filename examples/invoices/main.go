@@ -45,7 +45,8 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer db.Close()
-	if _, err := db.Exec(ctx, schema+pgstrikes.Schema); err != nil {
+	// The Schema comes first: it lets one process after the other make both tables.
+	if _, err := db.Exec(ctx, pgstrikes.Schema+schema); err != nil {
 		return err
 	}
 	dial := consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{})

@@ -14,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
@@ -61,6 +62,8 @@ func (s Subject) test(t *testing.T) {
 		{"no id", (*bench).noID},
 		{"a Key of its own", (*bench).key},
 		{"a missing table", (*bench).missingTable},
+		{"processes that create the table at once", (*bench).schemaAtOnce},
+		{"a process that starts beside a running handler", (*bench).schemaAgain},
 		{"a read-only database", (*bench).readOnly},
 		{"an idle transaction", (*bench).idle},
 		{"a cancelled context", (*bench).cancelled},
@@ -399,6 +402,32 @@ func (b *bench) missingTable(t *testing.T) {
 	says(t, err, "create the table with ")
 	b.want(t, 1, 1, 1)
 	b.exec(t, b.Schema) // again
+}
+
+func (b *bench) schemaAtOnce(t *testing.T) {
+	for range 20 {
+		b.exec(t, "DROP TABLE strikes_inbox")
+		var starting panics.Group
+		for range 4 {
+			starting.Go(func() error { return b.db.Exec(t.Context(), b.Schema) })
+		}
+		need(t, starting.Wait())
+	}
+	b.expect(t, b.effect, message("17"), "[ack]")
+	b.want(t, 1, 1, 1)
+}
+
+// schemaAgain: the table is there, so its creation waits for no transaction.
+func (b *bench) schemaAgain(t *testing.T) {
+	b.expect(t, func(ctx context.Context, tx Tx, d amqp.Delivery) error {
+		starting, cancel := context.WithTimeout(ctx, patience/4)
+		defer cancel()
+		if err := b.db.Exec(starting, b.Schema); err != nil {
+			t.Errorf("creating the table again: %v", err)
+		}
+		return b.effect(ctx, tx, d)
+	}, message("17"), "[ack]")
+	b.want(t, 1, 1, 1)
 }
 
 func (b *bench) readOnly(t *testing.T) {

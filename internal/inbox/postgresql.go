@@ -2,16 +2,22 @@ package inbox
 
 import "time"
 
-// PostgreSQLSchema makes the table, and changes nothing if it is there.
-const PostgreSQLSchema = `CREATE TABLE IF NOT EXISTS strikes_inbox (
-	queue bytea NOT NULL,
-	id bytea NOT NULL,
-	generation bytea NOT NULL,
-	done timestamptz NOT NULL DEFAULT now(),
-	fence bigint NOT NULL,
-	PRIMARY KEY (queue, id, generation)
-);
-CREATE INDEX IF NOT EXISTS strikes_inbox_done ON strikes_inbox (queue, done);
+// PostgreSQLSchema makes the table, and changes nothing if it is there. CREATE INDEX IF NOT EXISTS would wait for all
+// handlers that run, and let no other begin meanwhile.
+const PostgreSQLSchema = `DO $$ BEGIN
+	PERFORM pg_advisory_xact_lock(hashtext('strikes_inbox')); -- several processes may start at once
+	IF to_regclass(format('%I.strikes_inbox_done', current_schema())) IS NULL THEN
+		CREATE TABLE IF NOT EXISTS strikes_inbox (
+			queue bytea NOT NULL,
+			id bytea NOT NULL,
+			generation bytea NOT NULL,
+			done timestamptz NOT NULL DEFAULT now(),
+			fence bigint NOT NULL,
+			PRIMARY KEY (queue, id, generation)
+		);
+		CREATE INDEX strikes_inbox_done ON strikes_inbox (queue, done);
+	END IF;
+END $$;
 `
 
 // PostgreSQL 13 or later.

@@ -19,8 +19,8 @@ import (
 	"github.com/strikesmq/strikes/internal/inbox"
 )
 
-// Schema makes the table strikes_inbox, where marks are kept, and changes nothing if it is there. It is two statements;
-// pgxpool.Pool.Exec runs both.
+// Schema makes the table strikes_inbox, where marks are kept, and changes nothing if it is there. It is one statement.
+// Several processes may run it at once.
 const Schema = inbox.PostgreSQLSchema
 
 // Inbox does the work of each message of one queue once. Its methods are safe for concurrent use.
