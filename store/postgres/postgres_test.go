@@ -73,6 +73,31 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
+// TestMigrateBesideANewer: a process that waits while a newer strikes migrates refuses the tables of that, also where
+// transactions are REPEATABLE READ by default.
+func TestMigrateBesideANewer(t *testing.T) {
+	url := database(t)
+	newer, err := pgx.Connect(t.Context(), url)
+	need(t, err)
+	defer newer.Close(context.Background())
+	tx, err := newer.Begin(t.Context())
+	need(t, err)
+	need(t, errOf(tx.Exec(t.Context(), fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrating))))
+	older := make(chan error)
+	go func() { older <- Migrate(t.Context(), url+"&default_transaction_isolation=repeatable%20read") }()
+	proctest.Eventually(t, 20e9, "the older waits", func() (waits bool) {
+		err := newer.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").Scan(&waits)
+		return err == nil && waits
+	})
+	need(t, errOf(tx.Exec(t.Context(), Schema+"COMMENT ON TABLE strikes_doc IS 'strikes 2'")))
+	need(t, tx.Commit(t.Context()))
+	refused := <-older
+	version, err := versionOf(t.Context(), newer)
+	if err != nil || version != "strikes 2" || !errors.Is(refused, ErrSchema) {
+		t.Errorf("the version is %q, %v; the older says %v", version, err, refused)
+	}
+}
+
 // migrated is the URL of a database with the schema.
 func migrated(t testing.TB) string {
 	t.Helper()

@@ -53,7 +53,8 @@ func Migrate(ctx context.Context, rawURL string) error {
 		return fmt.Errorf("postgres: migrating: %w", failed(&base, err))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	// The query for the version sees what was committed while the lock was waited for.
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrating)); err != nil {
 			return err
 		}
