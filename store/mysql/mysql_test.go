@@ -154,6 +154,20 @@ func TestKeys(t *testing.T) {
 	expect(t, "queue", err, counter.FaultOther, "this store keeps 1024")
 }
 
+// TestCharacterSet: no text of a publisher ends a string of a statement, also where the server imposes a character set
+// in which a backslash or a quote may be the second byte of a character.
+func TestCharacterSet(t *testing.T) {
+	server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{Args: []string{
+		"--skip-character-set-client-handshake", "--character-set-server=gbk"}})
+	url := databaseOn(t, server.Addr)
+	need(t, Migrate(t.Context(), url))
+	s, doc := open(t, url), counter.Doc{Name: "r:\xbf'", Data: "\xbf' OR 1 \xbf\\"}
+	need(t, errOf(s.Save(t.Context(), someQueue, counter.Change{Docs: []counter.Doc{doc}})))
+	if _, docs, err := s.Load(t.Context(), someQueue, doc.Name); err != nil || docs[0].Data != doc.Data {
+		t.Errorf("got %+v, %v, want %q", docs, err, doc.Data)
+	}
+}
+
 // TestClean: documents and members that expired are deleted, and the others stay.
 func TestClean(t *testing.T) {
 	url := migrated(t)

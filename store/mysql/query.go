@@ -1,8 +1,6 @@
 package mysql
 
-import (
-	"strings"
-)
+import "strings"
 
 // query is SQL, of one or several statements, and its arguments. All names and data are []byte: the driver writes them
 // as binary literals, which no character set changes.

@@ -65,7 +65,8 @@ func parse(rawURL string) (config *driverOf.Config, conns int, err error) {
 	config.ConnectionAttributes = "program_name:strikes"
 	config.Params = map[string]string{
 		"autocommit": "1", "completion_type": "0", "sql_mode": "'STRICT_ALL_TABLES'",
-		"wait_timeout": strconv.Itoa(int(idleTimeout.Seconds())),
+		"character_set_client": "utf8mb4", // the server may ignore the driver's, and read backslashes otherwise
+		"wait_timeout":         strconv.Itoa(int(idleTimeout.Seconds())),
 	}
 	return config, conns, nil
 }
