@@ -17,7 +17,7 @@ import (
 const (
 	noTable  = "1146"
 	denied   = "1142 1143 1227"
-	readOnly = "1290 1792 1836" // the server takes no writes
+	readOnly = "1036 1290 1792 1836" // the server takes no writes
 )
 
 // faults are the numbers of the servers' errors.

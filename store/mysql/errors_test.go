@@ -141,6 +141,7 @@ func TestNumbers(t *testing.T) {
 		3100: {counter.FaultFailover, false},
 		3101: {counter.FaultBusy, true},
 		1114: {counter.FaultOutOfMemory, false},
+		1036: {counter.FaultReadOnly, false},
 		1050: {counter.FaultOther, false},
 	} {
 		err := &driverOf.MySQLError{Number: number}
