@@ -156,6 +156,32 @@ func TestAnotherPrimary(t *testing.T) {
 	t.Error(err)
 }
 
+// TestOrderOfLocks: a Save that deletes a record locks it before its members, as a Save that counts a failure does. In
+// another order the two would wait for each other for a second.
+func TestOrderOfLocks(t *testing.T) {
+	url, of := migrated(t), counter.Queue{Name: "q"}
+	s := open(t, url)
+	need(t, errOf(s.Save(t.Context(), of, counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x"}},
+		Sets: []counter.Member{{Set: "index", Name: "a"}}})))
+	failing, err := pgx.Connect(t.Context(), url)
+	need(t, err)
+	defer failing.Close(context.Background())
+	need(t, errOf(failing.Exec(t.Context(), "BEGIN; SELECT FROM strikes_doc FOR UPDATE")))
+	forgotten := make(chan error)
+	go func() {
+		forgotten <- errOf(s.Save(t.Context(), of, counter.Change{Docs: []counter.Doc{{Name: "r:a", Any: true}},
+			Sets: []counter.Member{{Set: "index", Name: "a", Gone: true}}}))
+	}()
+	proctest.Eventually(t, 20e9, "the other waits", func() (waits bool) {
+		err := s.pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").Scan(&waits)
+		return err == nil && waits
+	})
+	_, err = failing.Exec(t.Context(), "SET LOCAL lock_timeout = '100ms'; UPDATE strikes_member SET score = 1; COMMIT")
+	if err = errors.Join(err, <-forgotten); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestErrors: each names the fault and the remedy, and none has the password.
 func TestErrors(t *testing.T) {
 	url := migrated(t)

@@ -286,8 +286,9 @@ const lockSQL = `SELECT
 	WHEN current_setting('transaction_isolation') = 'read committed' AND current_setting('enable_seqscan') = 'off'
 	THEN true ELSE 1 / (k - k) = 0 END`
 
-// saveSQL decides which changes are made, in ok, and writes their documents. It locks them in the order of $4. A
-// document that exists is written by an INSERT that always conflicts: a join of an UPDATE may read the whole queue.
+// saveSQL decides which changes are made, in ok, and writes their documents. It locks them in the order of $4. ok
+// counts them, so that they are locked before members are, also if no version is compared. A document that exists is
+// written by an INSERT that always conflicts: a join of an UPDATE may read the whole queue.
 const saveSQL = `WITH clock AS MATERIALIZED (SELECT ` + micros + ` / 1000 AS now),
 doc AS MATERIALIZED (SELECT * FROM unnest($6::int[], $7::int[], $8::bytea[], $9::bigint[], $10::bytea[], $11::bigint[])
 	AS t (change, act, name, version, data, expires)),
@@ -300,7 +301,8 @@ seen AS MATERIALIZED (SELECT s.name, s.version FROM (SELECT * FROM locked UNION 
 stale AS MATERIALIZED (SELECT doc.change FROM doc LEFT JOIN seen USING (name)
 	WHERE doc.act <> 2 AND doc.version <> coalesce(seen.version, 0)),
 ok AS MATERIALIZED (SELECT change FROM unnest($3::int[], $12::int[]) AS t (change, "group")
-	WHERE change NOT IN (SELECT change FROM stale) AND "group" NOT IN (SELECT change FROM stale)),
+	WHERE (SELECT count(*) FROM locked) >= 0 AND change NOT IN (SELECT change FROM stale)
+		AND "group" NOT IN (SELECT change FROM stale)),
 written AS MATERIALIZED (SELECT doc.* FROM doc JOIN ok USING (change) WHERE doc.act > 0),
 updated AS (INSERT INTO strikes_doc (queue, name, data, version, expires)
 	SELECT $1, w.name, w.data, $2, w.expires FROM written w JOIN locked USING (name) WHERE w.data <> ''
