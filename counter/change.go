@@ -403,7 +403,7 @@ func (c *client) forget(ctx context.Context, of Queue, members []string) (n int,
 			if d.Version != "" || d.Err != nil {
 				n++
 			}
-			change.Docs = append(change.Docs, Doc{Name: d.Name, Any: true})
+			change.Docs = append(change.Docs, Doc{Name: d.Name, Version: d.Version, Any: d.Err != nil})
 			for _, set := range []string{setIndex, setDead, setRemoved} {
 				change.Sets = append(change.Sets, Member{Set: set, Name: members[i], Gone: true})
 			}

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/counter/storetest"
+	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/internal/sqlstore/sqlbench"
@@ -223,6 +225,48 @@ func renew(t *testing.T, places int) {
 		}}, places)
 }
 
+// TestForgetBesideAFailure: an operator forgets a message that has no record, while its first failure is counted. The
+// record does not stay without its member, or no list would show it.
+func TestForgetBesideAFailure(t *testing.T) {
+	s := open(t, migrated(t))
+	key, err := s.queue(someQueue)
+	need(t, err)
+	failing, err := s.db.BeginTx(t.Context(), nil)
+	need(t, err)
+	exec := func(sql string, args ...any) { need(t, errOf(failing.ExecContext(t.Context(), sql, args...))) }
+	// It has changed much, so the server ends the other if the two wait for each other.
+	exec("INSERT INTO strikes_doc SELECT 'q', seq, 'x', 1, 1 FROM " + numbers(1000))
+	id := sha256.Sum256([]byte("a"))
+	member := fmt.Sprintf("%x:0", id[:16])
+	exec("INSERT INTO strikes_member VALUES (?, 'index', ?, 1, 0)", key, member)
+	forgotten := make(chan error)
+	go func() {
+		forgotten <- errOf(counter.Over(s, nil).Admin().Forget(t.Context(), someQueue.VHost, someQueue.Name, "a"))
+	}()
+	s.awaitLockWait(t)
+	exec("INSERT INTO strikes_doc VALUES (?, ?, 'x', 1, 0) ON DUPLICATE KEY UPDATE data = 'x', version = 1, "+
+		"expires = 0", key, "r:"+member)
+	need(t, errors.Join(failing.Commit(), <-forgotten))
+	_, docs, err := s.Load(t.Context(), someQueue, "r:"+member)
+	need(t, err)
+	n, err := s.Count(t.Context(), someQueue, "index", 0)
+	if exists := docs[0].Data != ""; err != nil || exists != (n == 1) {
+		t.Errorf("the record exists: %v, and %d members are in the index, %v", exists, n, err)
+	}
+}
+
+// awaitLockWait waits until a transaction waits for a lock.
+func (s *Store) awaitLockWait(t *testing.T) {
+	t.Helper()
+	proctest.Eventually(t, time.Minute, "a transaction that waits", func() bool {
+		time.Sleep(150 * time.Millisecond) // the server reads the table anew if it was not read for 100 ms
+		waits := 0
+		err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM information_schema.innodb_trx "+
+			"WHERE trx_state = 'LOCK WAIT'").Scan(&waits)
+		return err == nil && waits > 0
+	})
+}
+
 // TestLocks: a Save that loses a deadlock begins again, and one that waits for longer than it may is an error.
 func TestLocks(t *testing.T) {
 	s := open(t, migrated(t))
@@ -248,15 +292,7 @@ func TestLocks(t *testing.T) {
 			}
 			saving <- err
 		}()
-		for waits := 0; waits == 0; {
-			select {
-			case err := <-saving:
-				t.Fatalf("the Save ended before it waited: %v", err)
-			case <-time.After(150 * time.Millisecond): // the server reads the table anew if it was not read for 100 ms
-			}
-			need(t, s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM information_schema.innodb_trx "+
-				"WHERE trx_state = 'LOCK WAIT'").Scan(&waits))
-		}
+		s.awaitLockWait(t)
 		if err := errors.Join(lock("r:1"), other.Commit(), <-saving); err != nil {
 			t.Error(err)
 		}
