@@ -24,8 +24,8 @@ import (
 	"github.com/strikesmq/strikes/internal/inbox"
 )
 
-// These make the table strikes_inbox, where marks are kept, and change nothing if it is there. Several processes may run
-// them at once. Schema is for PostgreSQL.
+// These make the table strikes_inbox, where marks are kept, and change nothing if it is there. Several processes may
+// run them at once. Schema is for PostgreSQL.
 const (
 	Schema      = inbox.PostgreSQLSchema
 	SchemaMySQL = inbox.MySQLSchema // also of MariaDB

@@ -77,8 +77,8 @@ func Migrate(ctx context.Context, rawURL string) error {
 	return nil
 }
 
-// versionOf returns the version of the schema; empty if there is none. It finds the table in pg_class: to_regclass alone
-// also sees a table that was made since the query began, whose comment the query does not see.
+// versionOf returns the version of the schema; empty if there is none. It finds the table in pg_class: to_regclass
+// alone also sees a table that was made since the query began, whose comment the query does not see.
 func versionOf(ctx context.Context, in interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }) (version string, err error) {
