@@ -118,7 +118,7 @@ func TestPublishWithoutBroker(t *testing.T) {
 	between, through := proxied(t, brokerURL(t))
 	between.Refuse(true)
 	p := pubNew(t, through, nil)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // a dial has failed
 	defer cancel()
 	_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "given up"})
 	if e := pubError(t, err, context.DeadlineExceeded); e.Undecided || !strings.Contains(err.Error(), "no connection") {
@@ -140,7 +140,7 @@ func TestPublishWithoutBroker(t *testing.T) {
 
 // A connection stops dead without closing, with little and with too much to write for the buffers in between. A
 // message that hangs there keeps the one behind it unsent, for the next connection. It is enough that one timeout
-// finds out.
+// finds out. Each lasts until the message behind is on its way.
 func TestPublishOnADeadConnection(t *testing.T) {
 	t.Parallel()
 	const small, large = 10, 15 << 20
@@ -150,12 +150,13 @@ func TestPublishOnADeadConnection(t *testing.T) {
 		timeout   time.Duration
 		behindErr error
 	}{
-		"no confirm":                   {small, "", time.Second, publisher.ErrConnectionLost},
-		"no confirm, write hangs":      {large, "", time.Second, nil},
-		"no heartbeat":                 {small, "?heartbeat=1", time.Minute, publisher.ErrConnectionLost},
-		"no heartbeat and write hangs": {large, "?heartbeat=1", time.Minute, nil},
+		"no confirm":                   {small, "", 5 * time.Second, publisher.ErrConnectionLost},
+		"no confirm, write hangs":      {large, "", 5 * time.Second, nil},
+		"no heartbeat":                 {small, "?heartbeat=2", time.Minute, publisher.ErrConnectionLost},
+		"no heartbeat and write hangs": {large, "?heartbeat=2", time.Minute, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of it is waiting
 			_, queue := pubQueue(t, nil)
 			between, through := proxied(t, brokerURL(t))
 			p := pubNew(t, through+tt.query, &publisher.Options{ConfirmTimeout: tt.timeout})
@@ -170,12 +171,12 @@ func TestPublishOnADeadConnection(t *testing.T) {
 			need(t, publish(pubPatience, "before", body[:small]))
 			between.Freeze()
 			begin := time.Now()
-			err := publish(500*time.Millisecond, "dead", body)
+			err := publish(time.Second, "dead", body)
 			if e := pubError(t, err, context.DeadlineExceeded); !e.Undecided {
 				t.Errorf("want undecided, got %v", err)
 			}
 			if took := time.Since(begin); took > pubPatience/2 {
-				t.Errorf("Publish returned %v after it began, its ctx ended after 500ms", took)
+				t.Errorf("Publish returned %v after it began, its ctx ended after 1s", took)
 			}
 			if err := publish(pubPatience, "behind", body[:small]); !errors.Is(err, tt.behindErr) {
 				t.Errorf("behind: %v, want %v", err, tt.behindErr)
@@ -207,7 +208,7 @@ func TestPublishWhileBlocked(t *testing.T) {
 	t.Parallel()
 	_, queue := pubQueue(t, nil)
 	between, through := proxied(t, brokerURL(t))
-	p := pubNew(t, through, &publisher.Options{ConfirmTimeout: time.Second})
+	p := pubNew(t, through, &publisher.Options{ConfirmTimeout: 3 * time.Second})
 	if _, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: "before"}); err != nil {
 		t.Fatal(err)
 	}
@@ -241,7 +242,7 @@ func TestPublishWhileBlocked(t *testing.T) {
 	select {
 	case err := <-waited: // for longer than ConfirmTimeout, which must not count
 		t.Fatalf("published while blocked: %v", err)
-	case <-time.After(1500 * time.Millisecond):
+	case <-time.After(4 * time.Second):
 	}
 	between.Say(connectionFrame(61, nil))
 	if err := <-waited; err != nil {
@@ -297,7 +298,7 @@ func TestPublisherCloseIsBounded(t *testing.T) {
 		close   func(*publisher.Publisher) error
 		want    string
 	}{
-		"Close": {time.Second, true, (*publisher.Publisher).Close, "messages: 1;"},
+		"Close": {3 * time.Second, true, (*publisher.Publisher).Close, "messages: 1;"},
 		"CloseWithin": {time.Hour, false, func(p *publisher.Publisher) error { return p.CloseWithin(0) },
 			"unconfirmed after 0s: messages: 1"},
 	} {
@@ -314,7 +315,7 @@ func TestPublisherCloseIsBounded(t *testing.T) {
 			}
 			need(t, publish(pubPatience))
 			between.Freeze()
-			if e := pubError(t, publish(100*time.Millisecond), context.DeadlineExceeded); !e.Undecided {
+			if e := pubError(t, publish(500*time.Millisecond), context.DeadlineExceeded); !e.Undecided {
 				t.Fatalf("want undecided, got %v", e)
 			}
 			if tt.blocked {
