@@ -120,7 +120,7 @@ func consumeAll(t *testing.T, queue string, n int) (got []string) {
 	t.Helper()
 	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
 		deliveries, err := ch.Consume(queue, "", true, false, false, false, nil)
-		for wait := time.After(10 * time.Second); err == nil && len(got) < n; {
+		for wait := time.After(time.Minute); err == nil && len(got) < n; {
 			select {
 			case d := <-deliveries:
 				got = append(got, d.MessageId)
@@ -153,7 +153,7 @@ func TestAnInterruptedReplayAtTheLimit(t *testing.T) {
 	q := deadLetterQueue(t, queue)
 	q.Handling = deadletter.Handling{Take: true, Limit: limit, Why: "the limit is low"}
 	ctx, interrupt := context.WithCancel(t.Context())
-	r, err := q.Replay(ctx, deadletter.Replay{Window: 4, Rate: 10, OnMessage: func(*deadletter.Message, error) {
+	r, err := q.Replay(ctx, deadletter.Replay{Window: 4, Rate: 1, OnMessage: func(*deadletter.Message, error) {
 		time.AfterFunc(20*time.Millisecond, interrupt) // the next one waits for its turn
 	}})
 	if !errors.Is(err, context.Canceled) || r.Done == 0 || r.Done == n || len(r.Undecided) > 0 {

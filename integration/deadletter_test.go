@@ -404,7 +404,7 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 		if got := browsed(t, q, deadletter.Filter{Kind: deadletter.KindCrashed}); len(got) != 0 {
 			t.Errorf("%d crashed", len(got))
 		}
-		r, err := q.Replay(t.Context(), deadletter.Replay{StopAfter: 3, Rate: 10})
+		r, err := q.Replay(t.Context(), deadletter.Replay{StopAfter: 3, Rate: 4})
 		if !errors.Is(err, deadletter.ErrFailingAgain) || r.Done >= n || len(r.FailedAgain) < 3 || len(r.Undecided) > 0 {
 			t.Fatalf("%+v, %v", r, err)
 		}

@@ -190,7 +190,7 @@ func TestReplayInterrupted(t *testing.T) {
 	publishLines(t, queue, strings.Repeat("an order\n", 50))
 	mustOutput(t, strikesOn(t, queue, "consume", queue, "--exit-when-idle", "500ms", "--max-retries", "0", "--concurrency",
 		"8", "--", "false"))
-	cmd := strikesOn(t, queue, "dead", "replay", queue, "--all", "--yes", "--rate", "10", "--json")
+	cmd := strikesOn(t, queue, "dead", "replay", queue, "--all", "--yes", "--rate", "3", "--json")
 	stdout, stderr := started(t, cmd)
 	proctest.Eventually(t, time.Minute, "some are replayed", func() bool {
 		return strings.Count(stdout.String(), `"replayed":true`) > 2

@@ -64,7 +64,7 @@ func TestReplayAfterAKill(t *testing.T) {
 	p.kill("payments", payments(40)...)
 	p.consume(consumer.Consumer{Queue: "payments", Handler: well})
 	first := p.serveCommand("--allow", "replay")
-	form := url.Values{"count": {"40"}, "why": {"the bank is up again"}, "rate": {"10"}}
+	form := url.Values{"count": {"40"}, "why": {"the bank is up again"}, "rate": {"4"}}
 	if res := first.ask(http.MethodPost, first.at("replay", "queue", "payments"), form,
 		nil); res.StatusCode != http.StatusSeeOther {
 		t.Fatalf("beginning a replay: status %d", res.StatusCode)
