@@ -395,7 +395,7 @@ function connector({ url, connect, socketOptions }) {
   }
   need(
     'url',
-    typeof url,
+    typeof url === 'string' ? 'another text' : url, // which may hold a password
     typeof url === 'string' && /^amqps?:\/\//.test(url),
     'a text that begins with amqp:// or amqps://'
   )

@@ -357,7 +357,8 @@ test('a refused queue, and refused settings', async (t) => {
     assert.throws(() => f.consume(handler), /^FieldError: handler must be a function .*, not a generator function/)
   assert.throws(() => f.consume(() => {}, { maxRetries: -1 }), /maxRetries must be 0 to 1000, got -1/)
   assert.throws(() => f.consume(() => {}, { handlerTimeout: 3e6 }), /half the consumerTimeout/)
-  assert.throws(() => f.consume(() => {}, { url: 'http://x' }), /url must be/)
+  const url = 'http://u:hush@x'
+  assert.throws(() => f.consume(() => {}, { url }), /url must be a text that begins with .*, got "another text"$/)
   await assert.rejects(
     f.consume(() => {}, { url: 'amqp://nobody:wrong@127.0.0.1:' + new URL(process.env.AMQP_URL).port }).running,
     /refuses the connection/

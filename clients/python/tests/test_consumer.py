@@ -556,6 +556,16 @@ def test_refused_queues(start, amqp_url, classic):
         classic.channel.queue_delete(name)
 
 
+@pytest.mark.parametrize(("url", "got"), [
+    ("", "''"), ("localhost", "''"), ("127.0.0.1:5672", "''"), ("redis://:hush@127.0.0.1/", "'redis'"),
+])
+def test_a_url_that_is_not_the_brokers(redis_url, url, got):
+    for adapter in ADAPTERS.values():
+        with pytest.raises(SettingError) as refused:
+            adapter("orders", print, url, redis_url, "test", {})
+        assert str(refused.value) == f"the scheme of the broker's URL must be amqp or amqps, got {got}"
+
+
 def test_a_queue_of_any_name(start, classic):
     name = classic.name + " w/é"
     classic.channel.queue_declare(name, durable=True)

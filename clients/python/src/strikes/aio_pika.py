@@ -29,7 +29,7 @@ from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
     CARE_FOR, CLOSE_TIMEOUT, OPEN_TIMEOUT, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused,
-    Sequence, SessionLost, Stuck, Undecodable, Unreadable, lanes_refusal, session_error,
+    Sequence, SessionLost, Stuck, Undecodable, Unreadable, check_url, lanes_refusal, session_error,
 )
 from .counter import AsyncCounter
 from .decide import Step
@@ -103,6 +103,7 @@ class Consumer:
         self, queue: str, handler: AsyncHandler, *, amqp: str, counter: AsyncCounter,
         consuming: Callable[[bool], None] | None = None, **settings: Any,
     ) -> None:
+        check_url(amqp)
         vhost = unquote(urlsplit(amqp).path[1:]) or "/"
         self._amqp = amqp
         self._flow = Flow(**{name: settings.pop(name) for name in FLOW & settings.keys()})

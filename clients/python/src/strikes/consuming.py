@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from . import decide
 from .backoff import doubled, jitter
@@ -106,6 +107,13 @@ class Stuck(StrikesError):
 
 class Refused(StrikesError):
     """The broker, the store or a check refused, and another session would not help. The text says what to change."""
+
+
+def check_url(amqp: str) -> None:
+    """Refuse a URL that is not the broker's. The error shows its scheme only, because the rest may hold a password."""
+    scheme = urlsplit(amqp).scheme
+    if scheme not in ("amqp", "amqps"):
+        raise SettingError("the scheme of the broker's URL", scheme[:20], "amqp or amqps")
 
 
 def lanes_refusal(queue: str, held: int) -> Refused | None:

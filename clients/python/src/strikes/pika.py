@@ -23,7 +23,7 @@ from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
     CARE_FOR, CLOSE_TIMEOUT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused,
-    Sequence, SessionLost, Stuck, Undecodable, lanes_refusal, session_error,
+    Sequence, SessionLost, Stuck, Undecodable, check_url, lanes_refusal, session_error,
 )
 from .counter import Counter
 from .decide import Step
@@ -52,7 +52,10 @@ class Consumer:
         self, queue: str, handler: Handler, *, amqp: str | pika.connection.Parameters, counter: Counter,
         consuming: Callable[[bool], None] | None = None, **settings: Any,
     ) -> None:
-        self._parameters = pika.URLParameters(amqp) if isinstance(amqp, str) else amqp
+        if isinstance(amqp, str):
+            check_url(amqp)
+            amqp = pika.URLParameters(amqp)
+        self._parameters = amqp
         self._flow = Flow(**{name: settings.pop(name) for name in FLOW & settings.keys()})
         self._settings = Settings.of(queue, {"vhost": self._parameters.virtual_host, **settings}, FLOW)
         self._settings.check_ttl(counter.options)
