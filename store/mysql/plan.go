@@ -159,13 +159,14 @@ func (r *row) write(version int64, data string, expires int64) {
 	r.written, r.version, r.data, r.expires = true, version, data, expires
 }
 
-// missing inserts an empty row for each document that must stay absent and has none. It returns nil if all have one.
+// missing ends the transaction, and inserts an empty row for each document that must stay absent and has none. It is
+// nil if all have one.
 func (p *plan) missing() *query {
 	names := p.names(func(r *row) bool { return r.compared && !r.there && r.version == 0 })
 	if len(names) == 0 {
 		return nil
 	}
-	q := new(query).add("INSERT INTO strikes_doc (queue, name, data, version, expires) VALUES ")
+	q := new(query).add("ROLLBACK; INSERT INTO strikes_doc (queue, name, data, version, expires) VALUES ")
 	rows := make([][]any, len(names))
 	for i, name := range names {
 		rows[i] = []any{p.queue, []byte(name), []byte{}, 0, p.now + emptyFor.Milliseconds()}

@@ -61,7 +61,6 @@ func (s *Store) saveSome(ctx context.Context, p *plan) (made []int64, err error)
 	}
 	made = p.decide()
 	if missing := p.missing(); missing != nil {
-		s.rollback(ctx, conn, nil)
 		_, err := conn.ExecContext(ctx, missing.sql.String(), missing.args...)
 		return nil, cmp.Or(err, errAgain)
 	}
