@@ -94,22 +94,21 @@ const (
 
 // columns are the arguments of a round, as columns of the tables that the statement makes of them.
 type columns struct {
-	change, group                 []int32 // changes of one group compare the same documents
-	docChange, docAct             []int32 // -1 and below: of a group
-	docName, docData              [][]byte
-	docVersion, docExpires        []int64
-	addChange                     []int32
-	addDoc                        [][]byte
-	addField                      []string
-	addBy, addExpires             []int64
-	setChange                     []int32
-	setSet, setName               [][]byte
-	setScore, setExpires          []int64
-	setGone                       []bool
-	locks                         map[string]bool // of documents; true: exclusive
-	compared, changed             [][]byte        // names of documents
-	hasAdds, hasMembers, hasGones bool
-	hasRemoved                    bool
+	change, group          []int32 // changes of one group compare the same documents
+	docChange, docAct      []int32 // -1 and below: of a group
+	docName, docData       [][]byte
+	docVersion, docExpires []int64
+	addChange              []int32
+	addDoc                 [][]byte
+	addField               []string
+	addBy, addExpires      []int64
+	setChange              []int32
+	setSet, setName        [][]byte
+	setScore, setExpires   []int64
+	setGone                []bool
+	locks                  map[string]bool // of documents; true: exclusive
+	compared, changed      [][]byte        // names of documents
+	hasRemoved             bool
 }
 
 func columnsOf(changes []counter.Change, round []int) *columns {
@@ -139,7 +138,7 @@ func columnsOf(changes []counter.Change, round []int) *columns {
 			c.addChange, c.addDoc, c.addField = append(c.addChange, n), append(c.addDoc, []byte(sum.Doc)),
 				append(c.addField, sum.Field)
 			c.addBy, c.addExpires = append(c.addBy, sum.By), append(c.addExpires, sqlstore.Millis(sum.Expires))
-			c.changed, c.locks[sum.Doc], c.hasAdds = append(c.changed, []byte(sum.Doc)), true, true
+			c.changed, c.locks[sum.Doc] = append(c.changed, []byte(sum.Doc)), true
 		}
 		for j, m := range change.Sets {
 			if slices.ContainsFunc(change.Sets[j+1:], func(o counter.Member) bool {
@@ -152,7 +151,6 @@ func columnsOf(changes []counter.Change, round []int) *columns {
 				append(c.setName, []byte(m.Name))
 			c.setScore, c.setExpires, c.setGone = append(c.setScore, m.Score), append(c.setExpires, sqlstore.Millis(m.Expires)),
 				append(c.setGone, m.Gone)
-			c.hasMembers, c.hasGones = c.hasMembers || !m.Gone, c.hasGones || m.Gone
 		}
 	}
 	return c
@@ -222,16 +220,16 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 	if c.hasRemoved {
 		sql.WriteString(removedSQL)
 	}
-	if c.hasAdds {
+	if c.addChange != nil {
 		parameters(addSQL, c.addChange, c.addDoc, c.addField, c.addBy, c.addExpires)
 	}
-	if c.hasGones || c.hasMembers {
+	if c.setChange != nil {
 		parameters(memberSQL, c.setChange, c.setSet, c.setName, c.setScore, c.setGone, c.setExpires)
 	}
-	if c.hasGones {
+	if slices.Contains(c.setGone, true) {
 		sql.WriteString(goneSQL)
 	}
-	if c.hasMembers {
+	if slices.Contains(c.setGone, false) {
 		sql.WriteString(movedSQL)
 	}
 	sql.WriteString(" SELECT change FROM ok")
