@@ -39,11 +39,12 @@ ON DUPLICATE KEY UPDATE fence = fence + 1`,
 		"1213",         // deadlock
 		"1020",         // MariaDB: the row has changed since the snapshot
 		"1040",         // too many connections
-		"1053",         // shutdown
+		"1053", "4031", // shutdown; MySQL: idle for too long
 		"1317", "1927", // KILL
+		"3169",         // MySQL: KILL
 		"1047",         // Galera: the node is not ready
 		"3100", "3101", // group replication refused the COMMIT, for example because the server has left the group
-		"1290", "1792", "1836", // read-only
+		"1036", "1290", "1792", "1836", // read-only
 		"0003", "1021", "1026", "1037", "1041", "1114", "1180", // out of disk or memory, a COMMIT that failed
 	},
 }
