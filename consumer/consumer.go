@@ -130,8 +130,8 @@ type Consumer struct {
 	HandlerTimeout time.Duration
 
 	// ConsumerTimeout is the broker's delivery acknowledgement timeout, which AMQP cannot report; if zero, 30 minutes,
-	// RabbitMQ's default; a minute at least. No delivery is held for more than half of it: one that waits longer, for
-	// its backoff, the store or a free handler, is requeued, or left with its session. If the store must first close
+	// RabbitMQ's default; a minute to 100 years. No delivery is held for more than half of it: one that waits longer,
+	// for its backoff, the store or a free handler, is requeued, or left with its session. If the store must first close
 	// its attempt and does not answer, a quarter is added.
 	ConsumerTimeout time.Duration
 

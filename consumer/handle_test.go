@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +31,7 @@ func TestHandleRefusesFields(t *testing.T) {
 		"Retry":                    func(s *Consumer) { s.Retry = 3 },
 		"Isolation":                func(s *Consumer) { s.Isolation = -1 },
 		"ConsumerTimeout":          func(s *Consumer) { s.ConsumerTimeout = time.Second },
+		"ConsumerTimeout (long)":   func(s *Consumer) { s.ConsumerTimeout, s.HandlerTimeout = math.MaxInt64, -1 },
 		"HandlerTimeout":           func(s *Consumer) { s.HandlerTimeout = time.Hour },
 		"Ordered":                  func(s *Consumer) { s.Ordered = true },
 		"HoldLanes":                func(s *Consumer) { s.HoldLanes = true },

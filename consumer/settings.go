@@ -78,6 +78,7 @@ const (
 	DefaultHandlerTimeout  = 5 * time.Minute
 	DefaultConsumerTimeout = 30 * time.Minute
 	maxMaxRetries          = counter.MaxOverride
+	maxConsumerTimeout     = 100 * 365 * 24 * time.Hour // so that no sum with it overflows
 )
 
 // ErrWaitedTooLong is wrapped by Handle, and ends a session, when the store was out of reach for half the
@@ -136,8 +137,9 @@ func (c *Consumer) Validate() error {
 		return refused(c.Queue, "Retry", c.Retry, "RetryRequeue or RetryInPlace")
 	case c.Isolation < 0 || c.Isolation > IsolationOff:
 		return refused(c.Queue, "Isolation", c.Isolation, "IsolationSuspects or IsolationOff")
-	case c.ConsumerTimeout != 0 && c.ConsumerTimeout < time.Minute:
-		return refused(c.Queue, "ConsumerTimeout", c.ConsumerTimeout, "that of the broker, 1m0s at least")
+	case c.ConsumerTimeout != 0 && (c.ConsumerTimeout < time.Minute || c.ConsumerTimeout > maxConsumerTimeout):
+		return refused(c.Queue, "ConsumerTimeout", c.ConsumerTimeout, fmt.Sprintf("that of the broker, 1m0s to %v",
+			maxConsumerTimeout))
 	case c.Concurrency < 0 || c.Concurrency > 65535:
 		return refused(c.Queue, "Concurrency", c.Concurrency, "1 to 65535, or 0 for one")
 	case c.Prefetch < 0 || c.Prefetch > 65535:
