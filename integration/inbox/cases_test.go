@@ -69,6 +69,7 @@ func (s Subject) test(t *testing.T) {
 		{"a cancelled context", (*bench).cancelled},
 		{"a handler that passes its deadline", (*bench).deadline},
 		{"a handler without a timeout", (*bench).untimed},
+		{"a handler with a distant deadline", (*bench).distant},
 		{"Forget", (*bench).forget},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -506,10 +507,15 @@ func (b *bench) deadline(t *testing.T) {
 }
 
 // untimed: the server's own timeouts hold.
-func (b *bench) untimed(t *testing.T) {
+func (b *bench) untimed(t *testing.T) { b.timed(t, -1) }
+
+// distant: PostgreSQL has no timeout of more than 24.8 days.
+func (b *bench) distant(t *testing.T) { b.timed(t, 30*24*time.Hour) }
+
+func (b *bench) timed(t *testing.T, timeout time.Duration) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	got, err := deliver(ctx, -1, b.handler(b.effect), message("17"), cancel)
+	got, err := deliver(ctx, timeout, b.handler(b.effect), message("17"), cancel)
 	if got != "[ack]" {
 		t.Errorf("%s, %v", got, err)
 	}

@@ -208,7 +208,8 @@ func deliver(ctx context.Context, timeout time.Duration, handler consumer.Handle
 	first func()) (outcomes string, err error) {
 	h := &heard{first: first}
 	c := &consumer.Consumer{
-		Queue: queue, Handler: handler, Counter: counter.NewMemory(nil), MaxRetries: -1, HandlerTimeout: timeout, Observer: h,
+		Queue: queue, Handler: handler, Counter: counter.NewMemory(&counter.Options{TTL: 365 * 24 * time.Hour}),
+		MaxRetries: -1, HandlerTimeout: timeout, ConsumerTimeout: max(consumer.DefaultConsumerTimeout, 2*timeout), Observer: h,
 		Backoff: func(int) time.Duration { return 0 },
 	}
 	if _, err := c.Handle(ctx, "/", d); err != nil {

@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -149,7 +150,7 @@ func (in Inbox[Tx]) insert(ctx context.Context, tx Tx, db *Database, m mark) (fi
 	if db.ends { // PostgreSQL ends a transaction that was idle for as long as the handler may run
 		var idle any
 		if timed {
-			idle = fmt.Sprint(max(left.Milliseconds(), 1))
+			idle = fmt.Sprint(min(max(left.Milliseconds(), 1), math.MaxInt32)) // the server takes no more
 		}
 		args = append(args, idle)
 	}
