@@ -12,6 +12,9 @@ import (
 // maxShort is the longest AMQP short string, in bytes.
 const maxShort = 255
 
+// maxExpiration is ten years, in ms. A broker closes the channel over a longer one (3.10.8, 4.3.6).
+const maxExpiration = 10 * 365 * 24 * 60 * 60 * 1000
+
 const (
 	// frameOverhead is the size of a frame without its payload, in bytes.
 	frameOverhead = 8
@@ -61,8 +64,8 @@ func HeaderSize(exchange, key string, msg *amqp.Publishing) (bytes int, err erro
 		return 0, fmt.Errorf("DeliveryMode must be amqp.Persistent or amqp.Transient, got %d", msg.DeliveryMode)
 	}
 	if msg.Expiration != "" {
-		if _, err := strconv.ParseUint(msg.Expiration, 10, 64); err != nil {
-			return 0, fmt.Errorf("Expiration must be a whole number of milliseconds, got %q", msg.Expiration)
+		if ms, err := strconv.ParseUint(msg.Expiration, 10, 64); err != nil || ms > maxExpiration {
+			return 0, fmt.Errorf("Expiration must be 0 to %d whole milliseconds, got %q", maxExpiration, msg.Expiration)
 		}
 	}
 	headers, err := tableSize(msg.Headers, 0)

@@ -32,8 +32,10 @@ func TestHeaderSizeRefuses(t *testing.T) {
 			says: "the MessageId must be at most 255 bytes long, got 256"},
 		"property": {msg: amqp.Publishing{CorrelationId: long},
 			says: "the CorrelationId must be at most 255 bytes long, got 256"},
-		"mode":           {msg: amqp.Publishing{DeliveryMode: 3}, says: "Transient, got 3"},
-		"expiration":     {msg: amqp.Publishing{Expiration: "5s"}, says: `milliseconds, got "5s"`},
+		"mode":       {msg: amqp.Publishing{DeliveryMode: 3}, says: "Transient, got 3"},
+		"expiration": {msg: amqp.Publishing{Expiration: "5s"}, says: `milliseconds, got "5s"`},
+		"eleven years": {msg: amqp.Publishing{Expiration: "346896000000"},
+			says: `0 to 315360000000 whole milliseconds, got "346896000000"`},
 		"negative":       {msg: amqp.Publishing{Expiration: "-1"}, says: `milliseconds, got "-1"`},
 		"header key":     {msg: amqp.Publishing{Headers: amqp.Table{long: 1}}, says: "at most 255 bytes long, got 256"},
 		"header type":    {msg: header(uint64(1)), says: `"h": a value of type uint64`},
@@ -60,7 +62,7 @@ func TestHeaderSizeRefuses(t *testing.T) {
 func TestHeaderSizeAccepts(t *testing.T) {
 	limit := strings.Repeat("x", 255)
 	msg := amqp.Publishing{
-		MessageId: limit, DeliveryMode: amqp.Transient, Expiration: "0",
+		MessageId: limit, DeliveryMode: amqp.Transient, Expiration: "315360000000",
 		Headers: amqp.Table{
 			limit: nil, "deep": nested(31), "many": make([]any, 8192), "int": math.MinInt32,
 			"all": []any{true, byte(1), int8(1), int16(1), uint16(1), int32(1), uint32(1), int64(1),
