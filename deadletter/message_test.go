@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -181,6 +182,7 @@ func TestRefusedSettings(t *testing.T) {
 		{Replay{Target: &Target{Exchange: "x", Key: "orders.dlq"}}, ""},
 		{Replay{Target: &Target{Key: "orders.dlq"}}, "Target"},
 		{Replay{Window: -1}, "Window"}, {Replay{Max: -1}, "Max"}, {Replay{Rate: -1}, "Rate"},
+		{Replay{Window: 1001}, "Window"}, {Replay{Rate: math.NaN()}, "Rate"},
 	} {
 		err := tc.r.Check("orders.dlq")
 		if refusedField(err) != tc.field || errors.Is(err, ErrTarget) != (tc.field == "Target") {

@@ -15,6 +15,9 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
+// mostWindow is the largest Replay.Window: a consumer's prefetch, which holds two windows, has 65535 at most.
+const mostWindow = 1000
+
 // defaultStopAfter is how many replayed messages may fail again.
 const defaultStopAfter = 5
 
@@ -24,7 +27,7 @@ type Replay struct {
 	Target *Target // if nil, each message goes to the queue in which it died
 
 	// Window is how many messages are published before the first of them is confirmed. So many may be published twice if
-	// the process is killed. If zero, 1; at most 16 if the Filter picks.
+	// the process is killed. If zero, 1; at most 1000, and 16 if the Filter picks.
 	Window int
 
 	Max  int     // replay no more; if zero, all that were there at the start
@@ -98,8 +101,8 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	return w.result, err
 }
 
-// Check returns the error with which Replay would refuse r on a dead-letter queue of this name. It refuses negative
-// numbers, and with ErrTarget a Target that is the queue itself. Call it before you ask a person to confirm.
+// Check returns the error with which Replay would refuse r on a dead-letter queue of this name. It refuses numbers
+// out of range, and with ErrTarget a Target that is the queue itself. Call it before you ask a person to confirm.
 func (r Replay) Check(queue string) error {
 	if r.Target != nil && r.Target.Exchange == "" && r.Target.Key == queue {
 		return fmt.Errorf("%w: %w", ErrTarget, setting.New("Target", queue,
@@ -107,11 +110,12 @@ func (r Replay) Check(queue string) error {
 	}
 	const want = "positive, or 0 for the default"
 	switch {
-	case r.Window < 0:
-		return fmt.Errorf("deadletter: %w", setting.New("Window", r.Window, want))
+	case r.Window < 0 || r.Window > mostWindow:
+		return fmt.Errorf("deadletter: %w", setting.New("Window", r.Window, fmt.Sprintf("1 to %d, or 0 for the default",
+			mostWindow)))
 	case r.Max < 0:
 		return fmt.Errorf("deadletter: %w", setting.New("Max", r.Max, want))
-	case r.Rate < 0:
+	case !(r.Rate >= 0): // as NaN is not
 		return fmt.Errorf("deadletter: %w", setting.New("Rate", r.Rate, want))
 	}
 	return nil
