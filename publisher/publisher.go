@@ -249,10 +249,14 @@ func (p *Publisher) PublishAll(ctx context.Context, msgs []Message) error {
 	return nil
 }
 
+// mostWindow bounds the memory that a Publisher takes for its Window alone: 16 MB.
+const mostWindow = 1_000_000
+
 // Options of a [Publisher]. The zero value, like nil, means all defaults.
 type Options struct {
 	// Window is how many messages may be in flight: accepted and neither confirmed nor failed. Publish waits while it is
-	// full. It counts messages, not bytes: a Window of large bodies holds them all in memory. If zero, 1024.
+	// full. It counts messages, not bytes: a Window of large bodies holds them all in memory. If zero, 1024; at most a
+	// million.
 	Window int
 
 	// ConfirmTimeout bounds the time from the first byte written of a message to its confirm. If it passes, the Publisher
@@ -278,8 +282,9 @@ func (o *Options) withDefaults() Options {
 
 func (o Options) validate() error {
 	switch {
-	case o.Window < 0:
-		return fmt.Errorf("publisher: %w", setting.New("Window", o.Window, "positive, or 0 for the default"))
+	case o.Window < 0 || o.Window > mostWindow:
+		return fmt.Errorf("publisher: %w", setting.New("Window", o.Window, fmt.Sprintf("1 to %d, or 0 for the default",
+			mostWindow)))
 	case o.ConfirmTimeout < 0:
 		return fmt.Errorf("publisher: %w", setting.New("ConfirmTimeout", o.ConfirmTimeout, "positive, or 0 for the default"))
 	}

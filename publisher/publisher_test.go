@@ -3,6 +3,7 @@ package publisher
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -24,7 +25,8 @@ func TestNewRefuses(t *testing.T) {
 	dial := func(context.Context) (*amqp.Connection, error) { return nil, errors.New("no") }
 	for says, call := range map[string]func() (*Publisher, error){
 		"dial is nil":                    func() (*Publisher, error) { return New(nil, nil) },
-		"Window must be positive":        func() (*Publisher, error) { return New(dial, &Options{Window: -1}) },
+		"for the default, got -1":        func() (*Publisher, error) { return New(dial, &Options{Window: -1}) },
+		"Window must be 1 to 1000000":    func() (*Publisher, error) { return New(dial, &Options{Window: math.MaxInt}) },
 		"or 0 for the default, got -1ns": func() (*Publisher, error) { return New(dial, &Options{ConfirmTimeout: -1}) },
 	} {
 		var fe *FieldError
