@@ -79,7 +79,7 @@ func timeout(url string) (time.Duration, error) {
 		return 0, err
 	}
 	if u.ConnectionTimeout > 0 {
-		return time.Duration(u.ConnectionTimeout) * time.Millisecond, nil
+		return Milliseconds(int64(u.ConnectionTimeout)), nil
 	}
 	return defaultTimeout, nil
 }

@@ -283,3 +283,10 @@ func TestUnanswered(t *testing.T) {
 		}
 	}
 }
+
+// TestLongTimeout: a connection_timeout that no time.Duration holds is not over at once.
+func TestLongTimeout(t *testing.T) {
+	if d, err := timeout("amqp://localhost/?connection_timeout=9223372036854775807"); d < time.Hour || err != nil {
+		t.Errorf("%v, %v", d, err)
+	}
+}
