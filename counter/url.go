@@ -3,6 +3,7 @@ package counter
 import (
 	"fmt"
 	"maps"
+	"math"
 	"net/url"
 	"slices"
 	"strconv"
@@ -25,12 +26,17 @@ var (
 		_, err := strconv.ParseUint(s, 10, 31)
 		return err == nil
 	}}
+	isCount = valueKind{"a whole number, 0 to 65535", func(s string) bool {
+		_, err := strconv.ParseUint(s, 10, 16)
+		return err == nil
+	}}
 	isSwitch = valueKind{"true or false", func(s string) bool {
 		return slices.Contains([]string{"true", "false", "1", "0"}, s)
 	}}
 	isTime = valueKind{"a time like 500ms, or whole seconds", func(s string) bool {
 		_, err := time.ParseDuration(s)
-		return err == nil || isNumber.is(s)
+		n, other := strconv.ParseInt(s, 10, 64)
+		return err == nil || other == nil && n <= math.MaxInt64/int64(time.Second)
 	}}
 )
 
@@ -39,9 +45,9 @@ var (
 func parameters(kind string, encrypted bool) map[string]valueKind {
 	known := map[string]valueKind{
 		"client_name": isText, "protocol": isNumber, "read_timeout": isTime, "write_timeout": isTime, "dial_timeout": isTime,
-		"pool_size": isNumber, "pool_fifo": isSwitch, "pool_timeout": isTime, "min_idle_conns": isNumber,
-		"max_idle_conns":   isNumber,
-		"max_active_conns": isNumber, "conn_max_idle_time": isTime, "conn_max_lifetime": isTime,
+		"pool_size": isCount, "pool_fifo": isSwitch, "pool_timeout": isTime, "min_idle_conns": isCount,
+		"max_idle_conns":   isCount,
+		"max_active_conns": isCount, "conn_max_idle_time": isTime, "conn_max_lifetime": isTime,
 	}
 	if kind != "cluster" {
 		known["db"] = isIndex
