@@ -234,5 +234,5 @@ func storeTrouble(err error) inspect.Finding {
 	case cli.ExitCode(err) == cli.ExitMisuse:
 		code = inspect.CodeNotStore
 	}
-	return inspect.Say(code, inspect.Vars{"reason": err})
+	return inspect.Say(code, inspect.Vars{"reason": cli.Plain(err)})
 }
