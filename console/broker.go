@@ -73,14 +73,13 @@ func (d *dialled) need(queue string) inspect.Need {
 	return inspect.Need{Queue: queue, Management: d.opts.Management, HTTPClient: d.opts.HTTPClient}
 }
 
-// with calls f with a connection of its own.
+// with calls f with a connection of its own. Each question of f ends a second after ctx at the latest.
 func (d *dialled) with(ctx context.Context, f func(*amqp.Connection) error) error {
 	conn, err := broker.Connect(ctx, d.opts.Dial)
 	if err != nil {
 		return err
 	}
 	defer broker.HangUp(conn)
-	defer context.AfterFunc(ctx, func() { broker.HangUp(conn) })()
 	return f(conn)
 }
 

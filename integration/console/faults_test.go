@@ -3,6 +3,7 @@ package console
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/strikesmq/strikes/console"
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
@@ -267,6 +269,42 @@ func TestDoctorOfAHangingBroker(t *testing.T) {
 	if body := s.page(s.at("doctor", "queue", "payments")); strings.Contains(body, "xamined: ") {
 		t.Errorf("the page says that not all was examined: %s", body)
 	}
+}
+
+// TestDoctorOfASilentBroker has the broker answer nothing once it has accepted a connection. The pages end with their
+// time, and say so in the same words.
+func TestDoctorOfASilentBroker(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	const queues = 8
+	for i := range queues {
+		p.declare(topology.Spec{Queue: fmt.Sprint("payments.", i)})
+	}
+	var armed atomic.Bool
+	s := p.serve(func(o *console.Options) {
+		dial := o.Dial
+		o.Dial = func(ctx context.Context) (*amqp.Connection, error) {
+			if !armed.Load() {
+				return dial(ctx)
+			}
+			between := p.proxy(p.amqpURL)
+			conn, err := consumer.Dialer(through(p.amqpURL, between), amqp.Config{})(ctx)
+			between.Mute(true)
+			return conn, err
+		}
+	})
+	proctest.Eventually(t, patience, "the first examination", func() bool {
+		return strings.Contains(s.page(s.at("doctor")), "Examined ")
+	})
+	armed.Store(true)
+	var all sync.WaitGroup
+	for i := range queues {
+		all.Go(func() {
+			s.says(s.at("doctor", "queue", fmt.Sprint("payments.", i)),
+				"examining the delay queues: the broker did not answer")
+		})
+	}
+	all.Wait()
 }
 
 // onRequest is called before each request.
