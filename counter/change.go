@@ -309,7 +309,7 @@ func (c *client) write(about []Doc, before, after rules.Queue, now time.Time) Ch
 		}
 	}
 	b, a := before.Tombstones, after.Tombstones
-	expires := now.Truncate(time.Millisecond).Add(2 * c.opts.TTL)
+	expires := now.Truncate(time.Millisecond).Add(c.opts.TTL).Add(c.opts.TTL)
 	if !a.Since.Equal(b.Since) { // it is the first, and no other may be the first too
 		dead := about[2]
 		dead.Data, dead.Expires = encodeFields(map[string]string{"count": decimal(a.Count), "removed": decimal(a.Removed),
@@ -360,6 +360,7 @@ const moveAgain = time.Second
 // tombstone.
 func place(r *Record, was listing, died bool, ttl, keep time.Duration, now time.Time) (moves []Member) {
 	name, set, every := member(r.ID, r.Generation), "", moveAgain
+	expires := now.Add(keep).Add(keep) // twice keep may overflow
 	switch {
 	case r.State == StateDeadLetter:
 		if every = ttl / 8; died {
@@ -383,11 +384,11 @@ func place(r *Record, was listing, died bool, ttl, keep time.Duration, now time.
 		r.Listed = time.Time{}
 		if !r.Removed.IsZero() && r.Generation != "" {
 			moves = append(moves, Member{Set: setRemoved, Name: name, Score: now.Add(keep).UnixMilli(),
-				Expires: now.Add(2 * keep)})
+				Expires: expires})
 		}
 	}
 	if set != "" && (r.Listed.IsZero() || now.Sub(r.Listed).Abs() >= every || keep > ttl) {
-		moves = append(moves, Member{Set: set, Name: name, Score: now.Add(keep).UnixMilli(), Expires: now.Add(2 * keep)})
+		moves = append(moves, Member{Set: set, Name: name, Score: now.Add(keep).UnixMilli(), Expires: expires})
 		if set == setIndex || died || r.Listed.IsZero() {
 			r.Listed = now
 		}

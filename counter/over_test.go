@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -100,5 +101,19 @@ func TestOverRefuses(t *testing.T) {
 	}
 	if err := sending.Wait(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLongestTTL: tombstones are counted, however long records are kept.
+func TestLongestTTL(t *testing.T) {
+	c := Over(newMemoryStore(), &Options{TTL: math.MaxInt64})
+	defer c.Close()
+	for _, id := range []string{"a", "b"} {
+		_, err := c.Fail(t.Context(), attempt(Message{VHost: "/", Queue: "q", ID: id}, "t"), Failure{Limit: 1})
+		need(t, err)
+	}
+	state, err := c.Admin().State(t.Context(), "/", "q")
+	if state.Tombstones.Count != 2 || err != nil {
+		t.Errorf("%+v, %v", state.Tombstones, err)
 	}
 }
