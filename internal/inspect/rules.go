@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -270,9 +271,8 @@ func consumerTimeoutRule(f Facts, need Need, report func(Finding)) {
 		}
 	}
 	if timeout/time.Duration(prefetch) < backoff {
-		report(Say("consumer-timeout", Vars{
-			"timeout": timeout, "prefetch": prefetch, "backoff": backoff, "want": time.Duration(prefetch) * backoff,
-		}))
+		want := time.Duration(prefetch) * min(backoff, math.MaxInt64/time.Duration(prefetch))
+		report(Say("consumer-timeout", Vars{"timeout": timeout, "prefetch": prefetch, "backoff": backoff, "want": want}))
 	}
 }
 

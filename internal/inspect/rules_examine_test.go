@@ -3,6 +3,7 @@ package inspect
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -249,4 +250,13 @@ func TestJudgeClosely(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLongestBackoff: the consumer timeout that it would take is not negative.
+func TestLongestBackoff(t *testing.T) {
+	consumerTimeoutRule(examined(), Need{Queue: "q", MaxBackoff: math.MaxInt64}, func(f Finding) {
+		if strings.Contains(f.Fix, "above -") {
+			t.Errorf("%q", f.Fix)
+		}
+	})
 }
