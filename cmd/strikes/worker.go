@@ -282,8 +282,11 @@ func (i *idle) wait(ctx context.Context, empty func(context.Context) bool) bool 
 			}
 			left = i.patience
 		}
-		if !pause.For(ctx, left) {
+		if !pause.For(ctx, max(left, leastLook)) {
 			return false
 		}
 	}
 }
+
+// leastLook is how long the least patience waits before it asks the broker again.
+const leastLook = 10 * time.Millisecond

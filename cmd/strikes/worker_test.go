@@ -119,6 +119,20 @@ func TestIdleSaysWhatItWaitsFor(t *testing.T) {
 	}
 }
 
+// TestIdleLooksSeldom: a short patience asks neither the broker nor the clock without a pause.
+func TestIdleLooksSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, asked := time.Now(), 0
+		newIdle(1, nil).wait(t.Context(), func(context.Context) bool {
+			asked++
+			return time.Since(began) > 50*time.Microsecond
+		})
+		if asked > 2 {
+			t.Errorf("asked %d times in %v", asked, time.Since(began))
+		}
+	})
+}
+
 func TestIdleStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
