@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -89,7 +90,7 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 	if c.groups {
 		return c.runGroups(ctx, q, f)
 	}
-	read := c.limit
+	read := min(c.limit, math.MaxInt-1)
 	if c.limit > 0 && f.Everything() {
 		read++ // tells whether there are more
 	}
