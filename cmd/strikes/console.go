@@ -61,6 +61,9 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		o.allow = console.AllVerbs().String()
 	}
 	token, err := o.at.token()
+	if err == nil {
+		err = checkQueues(o.queues)
+	}
 	if err != nil {
 		return err
 	}

@@ -61,6 +61,9 @@ queues; without it, name them with --queue.`,
 }
 
 func (a *app) export(ctx context.Context, o exportOptions) (err error) {
+	if err := checkQueues(o.queues); err != nil {
+		return err
+	}
 	b, err := o.Broker()
 	if err != nil {
 		return err

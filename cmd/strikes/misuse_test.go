@@ -53,6 +53,9 @@ func TestMisuse(t *testing.T) {
 			`--handler-timeout must be at most 15m0s, half of --consumer-timeout, got 1h0m0s`},
 		{"", "doctor --management-url ftp://x q",
 			`--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
+		{"", "export --listen=", `--listen must be an address like 127.0.0.1:9464, got ""`},
+		{"", "export --queue=", "--queue: the name is empty"},
+		{"", "console --queue=", "--queue: the name is empty"},
 		{"", "declare q --why x", "--why needs --repartition: the audit log keeps no other declare"},
 		{"AMQP_URL=redis://h:6379?read_timeout=1s", "declare q", `the environment variable AMQP_URL must be the URL of a ` +
 			`broker, got that of a store: give it with REDIS_URL, STRIKES_STORE_URL or --store-url`},

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 const (
@@ -110,11 +111,24 @@ func (f pages) serve(ctx context.Context, h http.Handler, out io.Writer) error {
 
 // listen listens at an address. If that fails, the error is misuse of the flag.
 func listen(ctx context.Context, flag, address string) (net.Listener, error) {
+	if address == "" { // to net that is all addresses, and any port
+		return nil, cli.Refused(flag, address, "an address like 127.0.0.1:9464")
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, cli.Misusef("--%s: %w", flag, err)
 	}
 	return listener, nil
+}
+
+// checkQueues refuses a --queue with a name that no queue can have.
+func checkQueues(names []string) error {
+	for _, name := range names {
+		if err := broker.CheckName(name); err != nil {
+			return cli.Misusef("--queue: %w", err)
+		}
+	}
+	return nil
 }
 
 // brief returns a server for requests that take less than a minute each.
