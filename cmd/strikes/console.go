@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -96,7 +97,11 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 		DropDir: o.dropDir, Encode: lineOf, Reword: cli.InFlags,
 		Logger: slog.New(slog.NewTextHandler(a.Err, nil)),
 	})
-	if err != nil {
+	var field *console.FieldError
+	switch {
+	case errors.As(err, &field) && field.Field == "Prefix": // --prefix is the store's
+		return cli.Refused("path", o.at.path, field.Want)
+	case err != nil:
 		return cli.Misuse(err)
 	}
 	defer c.Close()
