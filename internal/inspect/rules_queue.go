@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/strikesmq/strikes/internal/broker"
@@ -182,7 +183,8 @@ func DeliveryLimitRule(f Facts, need Need, report func(Finding)) {
 	}))
 }
 
-func (n Need) retries() int64 { return int64(max(n.MaxRetries, 0)) }
+// retries has room for what the rules add to it.
+func (n Need) retries() int64 { return int64(min(max(n.MaxRetries, 0), math.MaxInt32)) }
 
 // SpareLimit is a delivery limit that no rule objects to.
 func (n Need) SpareLimit() int64 {

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -170,6 +171,8 @@ func TestJudge(t *testing.T) {
 		{"limit -1 on 4.3", changes("x-delivery-limit=-1"), limited, ""},
 		{"limit -1 on 5.0", changes("5.0 x-delivery-limit=-1"), limited, ""},
 		{"limit 0 on 3.10", changes("3.10 x-delivery-limit=0"), limited, "error delivery-limit-low"},
+		{"the most retries", changes("x-delivery-limit=1000"), Need{Queue: "q", MaxRetries: math.MaxInt},
+			"error delivery-limit-low"},
 		{"limit MaxRetries+3", changes("x-delivery-limit=6"), limited, "error delivery-limit-low"},
 		{"limit MaxRetries+4", changes("x-delivery-limit=7"), limited, "warning delivery-limit-tight"},
 		{"limit MaxRetries+99", changes("x-delivery-limit=102"), limited, "warning delivery-limit-tight"},
