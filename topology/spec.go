@@ -132,6 +132,12 @@ func (s Spec) validate() error {
 	case s.Partitions > 0 && len(s.Bindings) > 0:
 		return setting.New("Bindings", len(s.Bindings), "none with Partitions: bind the exchange Queue to others yourself, "+
 			"on RabbitMQ 4.3 or later")
+	case s.Partitions > 0 && (s.DeadLetterExchange == s.Queue ||
+		s.DeadLetterExchange == broker.HashExchange(s.Queue, s.Partitions)):
+		return setting.New("DeadLetterExchange", s.DeadLetterExchange,
+			"another exchange than those to the partitions, or dead letters come back")
+	case s.Partitions > 0 && slices.Contains(broker.Partitions(s.Queue, s.Partitions), s.DeadLetterQueue):
+		return setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than a partition")
 	case s.DeadLetterQueue == s.Queue:
 		return setting.New("DeadLetterQueue", s.DeadLetterQueue, "another queue than the source queue")
 	case s.DeliveryLimit < 0:
