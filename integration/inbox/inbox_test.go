@@ -209,8 +209,8 @@ func deliver(ctx context.Context, timeout time.Duration, handler consumer.Handle
 	h := &heard{first: first}
 	c := &consumer.Consumer{
 		Queue: queue, Handler: handler, Counter: counter.NewMemory(&counter.Options{TTL: 365 * 24 * time.Hour}),
-		MaxRetries: -1, HandlerTimeout: timeout, ConsumerTimeout: max(consumer.DefaultConsumerTimeout, 2*timeout), Observer: h,
-		Backoff: func(int) time.Duration { return 0 },
+		MaxRetries: -1, HandlerTimeout: timeout, ConsumerTimeout: max(consumer.DefaultConsumerTimeout, 2*timeout),
+		Backoff: func(int) time.Duration { return 0 }, Observer: h,
 	}
 	if _, err := c.Handle(ctx, "/", d); err != nil {
 		return "", err
