@@ -129,7 +129,7 @@ func (p traced) start(t *testing.T) func() []seenSpan {
 func TestTraceOverThreeProcesses(t *testing.T) {
 	t.Parallel()
 	queue := declared(t, topology.Quorum)
-	p := traced{AMQP: brokerURL(t), Redis: redisURL(t), Prefix: uniqueName(t, "strikes"), Queue: queue}
+	p := traced{AMQP: brokerURL(t), Redis: patientURL(t), Prefix: uniqueName(t, "strikes"), Queue: queue}
 	as := func(role string) func() []seenSpan {
 		t.Helper()
 		q := p

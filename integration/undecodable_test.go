@@ -317,9 +317,8 @@ func TestUndecodableInOtherLanguages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			queue := withBad(t, topology.Quorum, badMessage{spoil: spoiledByUUID})
 			command := consumerIn(t, name, program)
-			url := redisURL(t)
-			command.Env = append(os.Environ(), "QUEUE="+queue, "AMQP="+brokerURL(t), "REDIS="+url, "PYTHONDONTWRITEBYTECODE=1",
-				"PYTHONPATH=src")
+			command.Env = append(os.Environ(), "QUEUE="+queue, "AMQP="+brokerURL(t), "REDIS="+redisURL(t),
+				"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=src")
 			said := new(lockedBuffer)
 			command.Stdout, command.Stderr = said, said
 			need(t, command.Start())
@@ -330,7 +329,7 @@ func TestUndecodableInOtherLanguages(t *testing.T) {
 					t.Logf("it said:\n%s", said)
 				}
 			})
-			proctest.Eventually(t, 20*time.Second, "the source empty, one dead letter", func() bool {
+			proctest.Eventually(t, time.Minute, "the source empty, one dead letter", func() bool {
 				return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") > 0
 			})
 			if dead := queueDepth(t, queue+".dlq"); dead != 1 {
@@ -341,7 +340,7 @@ func TestUndecodableInOtherLanguages(t *testing.T) {
 					t.Errorf("%s was not handled", id)
 				}
 			}
-			state, err := counterOn(t, url, "").Admin().State(t.Context(), "/", queue)
+			state, err := counterOn(t, patientURL(t), "").Admin().State(t.Context(), "/", queue)
 			u := state.Undecodable
 			if err != nil || !strings.Contains(u, "541") {
 				t.Errorf("noted: %q, %v", u, err)
