@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -91,13 +92,16 @@ func (e endpoint) supervise(t *testing.T) *supervised {
 	return e.superviseAt(t, freeAddress(t))
 }
 
-// freeAddress is one at which nothing listens.
-func freeAddress(t *testing.T) string {
+// freeAddress is one at which nothing listens. Its port is below those of outgoing connections, one of which could take
+// it before the endpoint does, and below those of package servers.
+func freeAddress(t *testing.T) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	need(t, err)
-	defer listener.Close()
-	return listener.Addr().String()
+	eventually(t, "a free port", func() bool {
+		address = fmt.Sprint("127.0.0.1:", 20000+rand.IntN(5000))
+		listener, err := net.Listen("tcp", address)
+		return err == nil && listener.Close() == nil
+	})
+	return address
 }
 
 func (e endpoint) superviseAt(t *testing.T, address string) *supervised {
