@@ -73,14 +73,16 @@ func TestOutage(t *testing.T) {
 		x.away.Store(false)
 		x.mu.Unlock()
 
-		deadline := time.Now().Add(40 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		for (x.done() < good || queueDepth(t, queue+".dlq") < poison) && time.Now().Before(deadline) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		first := time.Hour
+		x.mu.Lock()
 		for _, at := range x.succeeded {
 			first = min(first, at.Sub(x.back))
 		}
+		x.mu.Unlock()
 		t.Logf("%d attempts while it was away; the first success %v after it came back; all %v after it", during,
 			first.Round(10*time.Millisecond), time.Since(x.back).Round(10*time.Millisecond))
 		if n := x.done(); n != good {

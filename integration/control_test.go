@@ -14,8 +14,9 @@ import (
 func TestOperatorsAreObeyedAtTheNextStep(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
+		t.Parallel() // most of it is waiting
 		spec, c := newChild(t, queue)
-		spec.Backoff = 500 * time.Millisecond
+		spec.Backoff = 2 * time.Second // the changes are made before a message has failed four times
 		all := []string{"m0", "m1", "m2", "m3", "m4", "m5"}
 		spec.Fail = all
 		first, second := spec.spawn(t), spec.spawn(t)
