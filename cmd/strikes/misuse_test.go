@@ -52,7 +52,7 @@ func TestMisuse(t *testing.T) {
 		{"", "consume --handler-timeout 1h q -- true",
 			`--handler-timeout must be at most 15m0s, half of --consumer-timeout, got 1h0m0s`},
 		{"", "doctor --management-url ftp://x q",
-			`--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
+			`--management-url must be http[s]://user:password@host:15672, got another URL`},
 		{"", "export --listen=", `--listen must be an address like 127.0.0.1:9464, got ""`},
 		{"", "export --queue=", "--queue: the name is empty"},
 		{"", "console --queue=", "--queue: the name is empty"},
@@ -68,7 +68,7 @@ func TestMisuse(t *testing.T) {
 		{"", "console --allow drop", "--allow drop lets visitors drop messages, and each drop writes a file first: give " +
 			"its directory with --drop-dir, or leave drop out"},
 		{"", "status --management-url http:// q",
-			`--management-url must be http[s]://user:password@host:15672, got one that cannot be parsed`},
+			`--management-url must be http[s]://user:password@host:15672, got another URL`},
 	}
 	for _, tt := range tests {
 		name, value, set := strings.Cut(tt.env, "=")

@@ -41,7 +41,8 @@ func (m *Model) endProcess(p *Process, e Event) {
 
 // spare notes which attempts must not be counted as crashes although they may be open: another attempt kills their
 // process. A first delivery may kill it while the isolation lock is held. Then an attempt is not spared if the store
-// owed it a reply for as long as a step is repeated. Nor is it if its session had ended, which cuts that short.
+// owed it a reply for as long as a step is repeated. It is
+// not spared either if its session had ended: then the step is repeated for a shorter time.
 func (m *Model) spare(p *Process) {
 	for _, a := range p.attempts {
 		if a.ID == p.killer.ID || a.Outcome == Crashed || m.failing(a) {

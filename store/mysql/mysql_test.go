@@ -226,7 +226,7 @@ func renew(t *testing.T, places int) {
 }
 
 // TestForgetBesideAFailure: an operator forgets a message that has no record, while its first failure is counted. The
-// record does not stay without its member, or no list would show it.
+// record keeps its member, so the lists show it.
 func TestForgetBesideAFailure(t *testing.T) {
 	s := open(t, migrated(t))
 	key, err := s.queue(someQueue)

@@ -73,7 +73,7 @@ func TestMigrations(t *testing.T) {
 	}
 }
 
-// TestMigrateBesideANewer: a process that waits while a newer strikes migrates refuses the tables of that, also where
+// TestMigrateBesideANewer: a process that waits while a newer strikes migrates refuses the newer tables, also where
 // transactions are REPEATABLE READ by default.
 func TestMigrateBesideANewer(t *testing.T) {
 	url := database(t)

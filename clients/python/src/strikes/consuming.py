@@ -37,7 +37,7 @@ has a leader.
 """
 
 TELL_AGAIN = 60.0
-"""How often it is logged that there is still no connection."""
+"""Seconds between two logs that there is still no connection."""
 
 CARE_FOR = 10.0
 """How long one message is prefetched after an undecodable one, if no other session meets it."""

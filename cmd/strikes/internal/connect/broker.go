@@ -166,8 +166,8 @@ func Close(conn *amqp.Connection) { broker.HangUpWithin(conn, closeTimeout) }
 const speakTimeout = time.Second
 
 // plainSchemes maps the scheme of a URL to that of the same protocol without TLS. ports maps it to its default port.
-// protocols maps a plain scheme to the protocol's name, and answers to the possible first bytes of a reply to PING:
-// RabbitMQ answers anything with the header of its version.
+// protocols maps a plain scheme to the protocol's name. answers maps it to the first bytes that a reply to PING may
+// have. RabbitMQ answers anything with the header of its version.
 var (
 	plainSchemes = map[string]string{"amqp": "amqp", "amqps": "amqp", "redis": "redis", "rediss": "redis"}
 	ports        = map[string]string{"amqp": "5672", "amqps": "5671", "redis": "6379", "rediss": "6379"}

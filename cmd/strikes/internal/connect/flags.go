@@ -76,7 +76,7 @@ func (f *Flags) Broker() (*Broker, error) {
 	if b.management = f.ManagementURL; b.management != "" {
 		u, parameters, err := setting.ParseURL(b.management)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
-			value := "one that cannot be parsed"
+			value := "another URL"
 			if !strings.Contains(b.management, "://") {
 				value = "one without http:// or https://"
 			}
