@@ -128,7 +128,7 @@ export class RefusedError extends Error {
  */
 export function textOf(thrown) {
   try {
-    return thrown instanceof Error ? thrown.name === 'Error' ? thrown.message : String(thrown) : String(thrown)
+    return thrown instanceof Error ? thrown.name === 'Error' ? String(thrown.message) : String(thrown) : String(thrown)
   } catch {
     return `a value of type ${typeof thrown} that cannot be printed`
   }

@@ -244,6 +244,15 @@ test('the logger gets each dead letter as a warning and each retry at debug, wit
   assert.deepEqual(lines, [])
 })
 
+test('the reason of an error whose message is no text is its text', async () => {
+  const messages = [[{ code: 1 }, '[object Object]'], [42, '42'], [null, 'null'], [Symbol('x'), 'Symbol(x)']]
+  for (const [said, reason] of messages) {
+    const store = fakeStore(reply('REQUEUE', { failures: 1 }))
+    await handle(store, message(), () => { throw Object.assign(new Error(), { message: said }) })
+    assert.deepEqual(store.steps[0].slice(2), [4, 'failed', reason])
+  }
+})
+
 const observable = { subscribe() {}, pipe() {} }
 for (const [name, returned, says] of [
   ['a generator', () => (function* () {})(), 'a generator'],
