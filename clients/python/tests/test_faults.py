@@ -137,6 +137,18 @@ def test_a_reason_that_is_no_text(handle, new, delivery):
     assert stub.args("fail")[2].startswith(b"ValueError: a??b")
 
 
+class Base(BaseException):
+    """As the timeouts of gevent and the exits of test frameworks."""
+
+
+@pytest.mark.parametrize(("new", "delivery"), [(Stub, Delivery(b"", "1")), (suspect, SUSPECT)])
+@pytest.mark.parametrize("error", [Base("x"), SystemExit(1), GeneratorExit()])
+def test_an_error_that_is_no_exception_is_counted(handle, new, delivery, error):
+    stub = new()
+    assert handle(stub, delivery, failing(error)) is Outcome.REQUEUE
+    assert stub.args("fail")[1] == "panicked"
+
+
 @pytest.mark.parametrize(
     ("seconds", "millis"),
     [

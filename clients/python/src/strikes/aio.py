@@ -167,7 +167,9 @@ class AsyncDriver:
     async def _call(self, delivery: Delivery) -> BaseException | None:
         try:
             await awaited(self._handler(delivery))
-        except (Exception, SystemExit, GeneratorExit) as raised:  # asyncio ends its loop with a SystemExit of a task
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            raise
+        except BaseException as raised:  # asyncio ends its loop with a SystemExit of a task
             return raised
         return None
 
