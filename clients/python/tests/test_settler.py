@@ -105,7 +105,7 @@ async def coroutine(_):
     "wrong",
     [
         {"key": coroutine}, {"observer": coroutine}, {"backoff": coroutine},
-        {"max_retries": -1}, {"max_retries": 1001}, {"max_age": -1}, {"max_age": float("nan")},
+        {"max_retries": -1}, {"max_retries": 1001}, {"max_retries": 2.5}, {"max_age": -1}, {"max_age": float("nan")},
         {"consumer_timeout": 5}, {"handler_timeout": 0}, {"handler_timeout": 901},
     ],
 )
