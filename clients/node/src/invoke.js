@@ -153,7 +153,7 @@ function call(s, d, attempt) {
       }, ABANDON_AFTER)
     }
     const { handlerTimeout } = s.settings
-    if (handlerTimeout < 2 ** 31) timer = setTimeout(() => cancel(deadline), handlerTimeout)
+    if (handlerTimeout <= 2 ** 31 - 1) timer = setTimeout(() => cancel(deadline), handlerTimeout)
     const off = s.live.on(() => cancel(s.live.reason))
     const threw = (/** @type {unknown} */ thrown) => finish({ ok: false, thrown })
     const returned = (/** @type {unknown} */ result) => {
