@@ -171,13 +171,13 @@ func TestLanes(t *testing.T) {
 
 func TestPartitions(t *testing.T) {
 	w := newWorld(t, "partitions")
-	if err := topology.Declare(t.Context(), w.conn, topology.Spec{Queue: "orders", Partitions: 8}); err != nil {
+	if err := topology.Declare(t.Context(), w.conn, topology.Spec{Queue: "bookings", Partitions: 8}); err != nil {
 		t.Fatal(err)
 	}
 	all := []*program{w.start(t), w.start(t)}
-	w.awaitConsumers(t, "orders", 2)
+	w.awaitConsumers(t, "bookings", 2)
 	for i := range 60 {
-		to, err := publisher.Partitions{Queue: "orders", N: 8}.Message("customer-"+strconv.Itoa(i%6), amqp.Publishing{
+		to, err := publisher.Partitions{Queue: "bookings", N: 8}.Message("customer-"+strconv.Itoa(i%6), amqp.Publishing{
 			MessageId: uuid.NewString(), Body: []byte(strconv.Itoa(i / 6))})
 		need(t, err)
 		c, err := w.ch.PublishWithDeferredConfirm(to.Exchange, to.Key, true, false, to.Publishing)

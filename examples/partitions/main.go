@@ -35,7 +35,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer conn.Close()
-	if err := topology.Declare(ctx, conn, topology.Spec{Queue: "orders", Partitions: partitions}); err != nil {
+	if err := topology.Declare(ctx, conn, topology.Spec{Queue: "bookings", Partitions: partitions}); err != nil {
 		return err
 	}
 	counts, err := counter.Dial(os.Getenv("REDIS_URL"), nil)
@@ -45,14 +45,14 @@ func run(ctx context.Context) error {
 	defer counts.Close()
 
 	orders := consumer.Consumer{
-		Queue:       "orders",
+		Queue:       "bookings",
 		Partitions:  partitions,
 		Ordered:     true,
 		Counter:     counts,
 		Handler:     book,
 		Concurrency: 16, // of all partitions that this process consumes
 	}
-	fmt.Println("waiting for messages in the queue orders")
+	fmt.Println("waiting for messages in the queue bookings")
 	return orders.Run(ctx, dial)
 }
 
