@@ -47,7 +47,7 @@ func (s *session) newCall(d *delivery) (*call, context.CancelFunc) {
 	if d.again() {
 		c = &call{}
 	}
-	ctx, cancel := s.bound()
+	ctx, cancel := s.attemptContext()
 	*c = call{
 		Context: ctx, delivery: d, token: d.token, number: d.number, last: d.reply.Limit, fence: d.fence,
 		isolated: d.grip.isolated(), began: time.Now(),
@@ -55,9 +55,9 @@ func (s *session) newCall(d *delivery) (*call, context.CancelFunc) {
 	return c, cancel
 }
 
-// bound returns the context of an attempt. Without a timeout it has no deadline: a handler that adds to a distant one
-// would overflow.
-func (s *session) bound() (context.Context, context.CancelFunc) {
+// attemptContext returns the context of an attempt. Without a timeout it has no deadline: a handler that adds to a
+// distant one would overflow.
+func (s *session) attemptContext() (context.Context, context.CancelFunc) {
 	if s.HandlerTimeout == math.MaxInt64 {
 		return context.WithCancel(s.live)
 	}

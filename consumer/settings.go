@@ -138,8 +138,8 @@ func (c *Consumer) Validate() error {
 	case c.Isolation < 0 || c.Isolation > IsolationOff:
 		return refused(c.Queue, "Isolation", c.Isolation, "IsolationSuspects or IsolationOff")
 	case c.ConsumerTimeout != 0 && (c.ConsumerTimeout < time.Minute || c.ConsumerTimeout > maxConsumerTimeout):
-		return refused(c.Queue, "ConsumerTimeout", c.ConsumerTimeout, fmt.Sprintf("that of the broker, 1m0s to %v",
-			maxConsumerTimeout))
+		return refused(c.Queue, "ConsumerTimeout", c.ConsumerTimeout, "that of the broker, 1m0s at least and 100 "+
+			"years at most")
 	case c.Concurrency < 0 || c.Concurrency > 65535:
 		return refused(c.Queue, "Concurrency", c.Concurrency, "1 to 65535, or 0 for one")
 	case c.Prefetch < 0 || c.Prefetch > 65535:

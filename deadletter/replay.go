@@ -15,8 +15,8 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-// mostWindow is the largest Replay.Window: a consumer's prefetch, which holds two windows, has 65535 at most.
-const mostWindow = 1000
+// MaxWindow is the largest window of a Replay. A consumer's prefetch, which holds two windows, has 65535 at most.
+const MaxWindow = 1000
 
 // defaultStopAfter is how many replayed messages may fail again.
 const defaultStopAfter = 5
@@ -27,7 +27,7 @@ type Replay struct {
 	Target *Target // if nil, each message goes to the queue in which it died
 
 	// Window is how many messages are published before the first of them is confirmed. So many may be published twice if
-	// the process is killed. If zero, 1; at most 1000, and 16 if the Filter picks.
+	// the process is killed. If zero, 1; at most MaxWindow, and 16 if the Filter picks.
 	Window int
 
 	Max  int     // replay no more; if zero, all that were there at the start
@@ -110,9 +110,9 @@ func (r Replay) Check(queue string) error {
 	}
 	const want = "positive, or 0 for the default"
 	switch {
-	case r.Window < 0 || r.Window > mostWindow:
+	case r.Window < 0 || r.Window > MaxWindow:
 		return fmt.Errorf("deadletter: %w", setting.New("Window", r.Window, fmt.Sprintf("1 to %d, or 0 for the default",
-			mostWindow)))
+			MaxWindow)))
 	case r.Max < 0:
 		return fmt.Errorf("deadletter: %w", setting.New("Max", r.Max, want))
 	case !(r.Rate >= 0): // as NaN is not

@@ -144,8 +144,8 @@ func (c *deadReplay) settings(queue string, ids []string) (deadletter.Replay, er
 		Filter: f, Window: c.window, Max: c.most, Rate: c.rate, StopAfter: c.stopAfter, Watch: c.watch,
 	}
 	switch {
-	case r.Window < 1 || r.Window > 1000:
-		return r, cli.Refused("window", r.Window, "1 to 1000")
+	case r.Window < 1 || r.Window > deadletter.MaxWindow:
+		return r, cli.Refused("window", r.Window, fmt.Sprint("1 to ", deadletter.MaxWindow))
 	case !(r.Rate >= 0): // as NaN is not
 		return r, cli.Refused("rate", r.Rate, "0 or more")
 	case r.StopAfter < 0 || r.Watch < 0:

@@ -123,7 +123,8 @@ func (c *API) ask(ctx context.Context, r Request, most int64, out any) error {
 		case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 			err = errors.New("the server does not speak TLS: write http:// instead of https://")
 		case errors.Is(err, io.EOF):
-			err = fmt.Errorf("the server closed the connection without a reply: correct the port, which is usually 15672 (%w)", err)
+			err = fmt.Errorf("the server closed the connection without a reply: correct the port, which is usually 15672 (%w)",
+				err)
 		}
 		return failed(err)
 	}

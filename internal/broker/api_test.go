@@ -110,7 +110,8 @@ func TestManagementErrors(t *testing.T) {
 	m.base = "http://127.0.0.1:1"
 	_, unreachable := m.Queue(ctx, "/", "none")
 	for answer, want := range map[string]string{
-		"AMQP\x00\x00\x09\x01": "correct the port", "220 mail\r\n": "correct the port", "": "without a reply: correct the port",
+		"AMQP\x00\x00\x09\x01": "correct the port", "220 mail\r\n": "correct the port",
+		"": "without a reply: correct the port",
 	} {
 		other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			socket, _, err := http.NewResponseController(w).Hijack()

@@ -183,7 +183,7 @@ func DeliveryLimitRule(f Facts, need Need, report func(Finding)) {
 	}))
 }
 
-// retries has room for what the rules add to it.
+// retries is MaxRetries, or a number so large that no delivery limit suffices, and no sum of the rules overflows.
 func (n Need) retries() int64 { return int64(min(max(n.MaxRetries, 0), math.MaxInt32)) }
 
 // SpareLimit is a delivery limit that no rule objects to.

@@ -130,7 +130,7 @@ class Settings:
         if not self.queue:
             raise SettingError("queue", self.queue, "the name of the queue to consume")
         if not isinstance(self.max_retries, int) or not 0 <= self.max_retries <= 1000:
-            raise SettingError("max_retries", self.max_retries, "0 to 1000")
+            raise SettingError("max_retries", self.max_retries, "a whole number, 0 to 1000")
         if not 0 <= self.max_age < float("inf"):
             raise SettingError("max_age", self.max_age, "seconds, 0 at least")
         if not callable(self.backoff):
