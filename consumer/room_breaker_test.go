@@ -13,6 +13,8 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 var (
@@ -23,6 +25,7 @@ var (
 // TestOutageOfHalfAnHour: the service that the handlers need is away for 30 minutes. Meanwhile 1,000 messages wait, and
 // one a second comes. Without a breaker nearly all are dead after three minutes.
 func TestOutageOfHalfAnHour(t *testing.T) {
+	servertest.Long(t)
 	for _, tc := range []struct {
 		breaker, seconds, most int
 	}{{8, 1800, 8}, {0, 180, 1 << 20}} {
@@ -88,6 +91,7 @@ func TestOutageOfSlowStore(t *testing.T) {
 
 // TestOutageOfFewMessages: one message a minute comes in an outage of half an hour.
 func TestOutageOfFewMessages(t *testing.T) {
+	servertest.Long(t)
 	for _, tc := range []struct {
 		patience time.Duration
 		most     int
@@ -172,6 +176,7 @@ func TestSlotsFull(t *testing.T) {
 // TestPatienceBlocksNoQueue: messages that always fail fill all that is prefetched, and each waits there for a success
 // before its last attempt. The good ones behind them succeed.
 func TestPatienceBlocksNoQueue(t *testing.T) {
+	servertest.Long(t)
 	for seed := range uint64(5) {
 		inOutage(t, seed, Consumer{Breaker: 8, Patience: 2 * time.Hour}, func(o *outage) {
 			good, rng := 0, rand.New(rand.NewPCG(seed, 3))

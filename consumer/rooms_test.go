@@ -27,29 +27,18 @@ var roomFiles = map[string][]string{
 		"internal/breaker/*.go", "internal/partitions/*.go"},
 }
 
-// TestRoomsCanBeTakenOut: without the files of the rooms and their lines in features.go, the rest compiles and passes
-// its tests.
-func TestRoomsCanBeTakenOut(t *testing.T) { withoutRoom(t, "all of them") }
-
-// TestEachRoomTakenOut: without one room, the rest compiles and passes its tests.
+// TestEachRoomTakenOut: without the files of a room and its line in features.go, the rest compiles and passes its
+// short tests.
 func TestEachRoomTakenOut(t *testing.T) {
 	servertest.Long(t)
-	for room := range roomFiles {
-		t.Run(room, func(t *testing.T) { withoutRoom(t, room) })
-	}
-}
-
-// withoutRoom runs the tests of the package without a room.
-func withoutRoom(t *testing.T, room string) {
-	t.Helper()
-	if os.Getenv("STRIKES_ROOM_TAKEN_OUT") != "" {
-		t.Skip("this is such a run")
-	}
-	overlay := takeOut(t, room, append(roomFiles[room], withRooms...))
-	cmd := servertest.Go(t.Context(), "test", "-overlay", overlay, ".")
-	cmd.Env = append(os.Environ(), "STRIKES_ROOM_TAKEN_OUT=1")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	for room, files := range roomFiles {
+		t.Run(room, func(t *testing.T) {
+			cmd := servertest.Go(t.Context(), "test", "-overlay", takeOut(t, room, append(files, withRooms...)), ".")
+			cmd.Env = append(os.Environ(), "STRIKES_LONG=") // not this test
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
 	}
 }
 
