@@ -24,7 +24,7 @@ HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 RACE ?= -race
 LIGHT := -trimpath -gcflags=all=-dwarf=false '-gcflags=github.com/redis/go-redis/v9=-dwarf=false -l'
 GOTEST := GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 GOFLAGS="$$GOFLAGS $(LIGHT)" go test $(RACE) \
-	-ldflags='-s -w' -count=1 -timeout 30m -p 4 -parallel 4
+	-ldflags='-s -w' -count=1 -timeout 30m -p 4 -parallel 6
 # The tests that begin with servertest.Long, and their packages.
 long = $$(grep -rhB1 --include='*_test.go' '$(says)' . | sed -n 's/^func \(Test[^(]*\).*/\1/p' | paste -sd '|')
 long_packages = $$(grep -rl --include='*_test.go' '$(says)' . | xargs -n 1 dirname | sort -u)

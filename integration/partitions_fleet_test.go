@@ -321,7 +321,7 @@ var fleetFaults = []string{"kill", "stop", "cut", "join", "store away", "leave",
 // soak-partitions.
 func TestPartitionFleet(t *testing.T) {
 	soaks := map[string]soak{
-		"quorum": {Messages: 4000, Keys: 100, Partitions: 8, Processes: 3, Faults: 6, Outage: 2 * time.Second},
+		"quorum": {Messages: 2500, Keys: 100, Partitions: 8, Processes: 3, Faults: 6, Outage: 2 * time.Second},
 		"classic, requeued": {Messages: 600, Keys: 40, Partitions: 4, Processes: 2, Faults: 3, Type: topology.Classic,
 			Requeue: true, Outage: time.Second},
 	}

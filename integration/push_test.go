@@ -44,7 +44,6 @@ func TestPush(t *testing.T) {
 		flags []string
 	}{
 		{"classic, 8 at a time", topology.Classic, 0, []string{"--concurrency", "8"}},
-		{"quorum, 8 at a time", topology.Quorum, 0, []string{"--concurrency", "8"}},
 		{"quorum, ordered", topology.Quorum, 1, []string{"--ordered"}},
 		{"classic, lanes", topology.Classic, 4, []string{"--ordered", "--lane-header", "customer", "--concurrency", "4"}},
 	} {

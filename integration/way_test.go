@@ -347,7 +347,7 @@ func TestDrainLosesNoAck(t *testing.T) {
 		} {
 			t.Run(fmt.Sprintf("%s/prefetch %d, ordered %v, ack each %v", typ, c.Prefetch, c.Ordered, c.AckEach),
 				func(t *testing.T) {
-					for range 3 {
+					for range 2 {
 						drainLosesNoAck(t, queue, c)
 					}
 				})

@@ -24,7 +24,7 @@ import (
 )
 
 // The full run: go test ./cmd/strikes -run TestReadingKeepsDeadLetters -reading.runs 2000 -timeout 1h
-var readings = flag.Int("reading.runs", 4, "runs of each command and page of TestReadingKeepsDeadLetters")
+var readings = flag.Int("reading.runs", 2, "runs of each command and page of TestReadingKeepsDeadLetters")
 
 // TestReadingKeepsDeadLetters runs each command and each page that reads a dead-letter queue over and over. Every dead
 // letter stays: also in a queue whose delivery limit is below the number of runs, where not even a refusal may cost a

@@ -9,19 +9,23 @@ import (
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
-// every is how long Until waits between two checks.
-const every = 50 * time.Millisecond
+// Until waits least after the first check. A wait is a quarter longer than the one before, and most at the longest.
+const (
+	least = 20 * time.Millisecond
+	most  = 250 * time.Millisecond
+)
 
-// Until calls check, 20 times a second, until it returns nil or the time is over. The error names what.
+// Until calls check until it returns nil or the time is over, 10 times in the first half second, later 4 times a second.
+// The error names what.
 func Until(ctx context.Context, within time.Duration, what string, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	for {
+	for wait := least; ; wait = min(wait+wait/4, most) {
 		err := check()
 		if err == nil {
 			return nil
 		}
-		if !pause.For(ctx, every) {
+		if !pause.For(ctx, wait) {
 			return fmt.Errorf("waiting %v for %s: %w", within, what, err)
 		}
 	}
