@@ -253,16 +253,13 @@ func (s *session) settle(o *outgoing) {
 // One goroutine writes for all callers: amqp091-go writes under a lock and takes no ctx, so a caller that wrote could
 // not be interrupted.
 func (s *session) write(o *outgoing) (unsent *outgoing) {
-	for {
+	for s.mayWrite() {
 		if o == nil {
 			select {
 			case o = <-s.p.queue:
 			case <-s.ended:
-				return nil
 			}
-		}
-		if !s.mayWrite() {
-			return o
+			continue // it may have waited for long
 		}
 		switch err := s.send(o); {
 		case errors.Is(err, amqp.ErrClosed):
@@ -274,6 +271,7 @@ func (s *session) write(o *outgoing) (unsent *outgoing) {
 		}
 		o = nil
 	}
+	return o
 }
 
 // send writes o unless its caller has given up. amqp.ErrClosed means that no whole message was written; after any other

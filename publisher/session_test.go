@@ -127,3 +127,17 @@ func TestConfirmsEndWithTheirSession(t *testing.T) {
 		}
 	})
 }
+
+// TestWriterTakesNothingAfterItsSession: a write may end long after its session. The messages in the queue are for the
+// next one.
+func TestWriterTakesNothingAfterItsSession(t *testing.T) {
+	s, _, _ := written(t, 1)
+	s.p.queue = make(chan *outgoing, 1)
+	s.p.queue <- newOutgoing("", "orders", &amqp.Publishing{})
+	close(s.ended)
+	for range 100 {
+		if o := s.write(nil); o != nil {
+			t.Fatal("the writer took a message from the queue")
+		}
+	}
+}
