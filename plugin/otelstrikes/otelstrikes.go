@@ -129,7 +129,8 @@ func links(contexts ...trace.SpanContext) []trace.Link {
 func operation(name, kind, destination string) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("messaging.system", "rabbitmq"), attribute.String("messaging.operation.name", name),
-		attribute.String("messaging.operation.type", kind), attribute.String("messaging.destination.name", destination),
+		attribute.String("messaging.operation.type", kind), attribute.String("messaging.destination.name",
+			valid(destination)),
 	}
 }
 
@@ -157,7 +158,8 @@ func destination(exchange, key string) string {
 	return exchange + ":" + key
 }
 
-// valid is a text of a message or a handler as UTF-8: OTLP refuses a whole batch of spans for one other byte.
+// valid is a text of a message or a handler as UTF-8: OTLP refuses all spans or metrics of an export for one other
+// byte.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // end ends a span with its error.

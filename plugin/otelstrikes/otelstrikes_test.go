@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
@@ -295,11 +296,35 @@ func TestRoutingKeysAreNoMetrics(t *testing.T) {
 	}
 }
 
-// TestTextsAreValid: OTLP refuses a batch of spans for one text that is no UTF-8.
+// TestTextsAreValid: OTLP refuses all spans, or metrics, of an export for one text that is no UTF-8.
 func TestTextsAreValid(t *testing.T) {
-	for _, a := range of(amqp.Publishing{MessageId: "a\xff", CorrelationId: "b\xff"}, "c\xff") {
-		if a.Value.Type() == attribute.STRING && !utf8.ValidString(a.Value.AsString()) {
-			t.Errorf("%s is %q", a.Key, a.Value.AsString())
+	r := newRecorder()
+	tel, err := r.telemetry()
+	if err != nil {
+		t.Fatal(err)
+	}
+	message := amqp.Publishing{MessageId: "a\xff", CorrelationId: "b\xff", Headers: amqp.Table{}}
+	for _, exchange := range []string{"", "shop", "d\xff"} {
+		_, done := tel.send(t.Context(), exchange, "c\xff", &message)
+		done(nil)
+		to := deadletter.Target{Exchange: exchange, Key: "c\xff"}
+		replays := ReplayTracer{tel}
+		replays.ReplayEnd(replays.ReplayStart(t.Context(), to, &message), errors.New("e\xff"))
+	}
+	var got metricdata.ResourceMetrics
+	if err := r.Collect(t.Context(), &got); err != nil {
+		t.Fatal(err)
+	}
+	if text := fmt.Sprintf("%+v", got); !utf8.ValidString(text) {
+		t.Errorf("the metrics have another byte: %q", text)
+	}
+	for _, s := range r.GetSpans() {
+		texts := []string{s.Name, s.Status.Description}
+		for _, a := range s.Attributes {
+			texts = append(texts, a.Value.Emit())
+		}
+		if !utf8.ValidString(strings.Join(texts, "")) {
+			t.Errorf("a span has another byte: %q", texts)
 		}
 	}
 }

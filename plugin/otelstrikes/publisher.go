@@ -62,10 +62,7 @@ func (t *telemetry) send(ctx context.Context, exchange, key string, msg *amqp.Pu
 	func(error)) {
 	begun, to := time.Now(), destination(exchange, key)
 	common := operation("send", "send", to)
-	name := "send " + key
-	if exchange != "" {
-		name = "send " + exchange // it has fewer values than its routing keys
-	}
+	name := "send " + valid(cmp.Or(exchange, key)) // an exchange has fewer values than its routing keys
 	created := contextIn(msg.Headers)
 	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(trace.SpanKindProducer), trace.WithLinks(links(created)...),
 		trace.WithAttributes(common...), trace.WithAttributes(of(*msg, key)...))

@@ -26,7 +26,7 @@ func NewReplayTracer(opts *Options) (*ReplayTracer, error) {
 // ReplayStart begins the span of a replayed message, linked to its publisher and to the replay before. The message
 // keeps its trace context, and carries that of the replay in ReplayHeader.
 func (r *ReplayTracer) ReplayStart(ctx context.Context, to deadletter.Target, msg *amqp.Publishing) context.Context {
-	destination := destination(to.Exchange, to.Key)
+	destination := valid(destination(to.Exchange, to.Key))
 	ctx, _ = r.telemetry.tracer.Start(ctx, "replay "+destination, trace.WithSpanKind(trace.SpanKindProducer),
 		trace.WithLinks(links(contextIn(msg.Headers), replayIn(msg.Headers))...),
 		trace.WithAttributes(operation("replay", "send", destination)...), trace.WithAttributes(of(*msg, to.Key)...))
