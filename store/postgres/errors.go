@@ -22,7 +22,7 @@ var faults = []sqlstore.Fault{
 	{Codes: readOnly, Do: "use the address of the primary, or target_session_attrs=read-write with all addresses",
 		Fault: counter.FaultReadOnly},
 	{Codes: "57P03", Do: "wait until the server has started", Fault: counter.FaultLoading},
-	{Codes: "57014", Fault: counter.FaultSlow}, // statement_timeout
+	{Codes: "57014 25P04", Fault: counter.FaultSlow}, // statement_timeout, transaction_timeout
 	{Codes: "57P*", Fault: counter.FaultFailover},
 	{Codes: "08*", Fault: counter.FaultUnreachable},
 	{Codes: "53300", Do: "raise max_connections, or lower pool_max_conns in the URL", Fault: counter.FaultBusy},

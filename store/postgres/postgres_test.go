@@ -185,13 +185,16 @@ func TestOrderOfLocks(t *testing.T) {
 // TestErrors: each names the fault and the remedy, and none has the password.
 func TestErrors(t *testing.T) {
 	url := migrated(t)
-	newer, older, missing, locked := migrated(t), migrated(t), database(t), migrated(t)
+	newer, older, missing, locked, late := migrated(t), migrated(t), database(t), migrated(t), migrated(t)
 	conn, err := pgx.Connect(t.Context(), locked)
 	need(t, err)
 	defer conn.Close(context.Background())
 	need(t, errOf(conn.Exec(t.Context(), "BEGIN; LOCK TABLE strikes_doc IN EXCLUSIVE MODE")))
 	do(t, newer, "COMMENT ON TABLE strikes_doc IS 'strikes 2'")
 	do(t, older, "COMMENT ON TABLE strikes_doc IS 'strikes 0'")
+	do(t, late, `CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		RAISE 'terminating connection due to transaction timeout' USING ERRCODE = '25P04'; END $$`,
+		"CREATE TRIGGER late BEFORE INSERT ON strikes_doc EXECUTE FUNCTION late()") // as PostgreSQL 17 does
 	do(t, url, `CREATE ROLE "app-1" LOGIN`, `GRANT SELECT ON strikes_doc, strikes_member TO "app-1"`)
 	reader := strings.Replace(url, "postgres:secret", "app-1:secret", 1)
 	for name, tc := range map[string]struct {
@@ -210,6 +213,7 @@ func TestErrors(t *testing.T) {
 		"no permission": {reader, counter.FaultDenied, "GRANT SELECT, INSERT, UPDATE, DELETE"},
 		"no server":     {"postgres://postgres:secret@127.0.0.1:1/x?sslmode=disable", counter.FaultUnreachable, "refused"},
 		"late":          {locked + "&statement_timeout=1", counter.FaultSlow, "statement timeout"},
+		"late in all":   {late, counter.FaultSlow, "transaction timeout"},
 	} {
 		s := open(t, tc.url)
 		doc := counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x"}}}
