@@ -109,6 +109,9 @@ func (s Spec) Validate() error {
 		if err := broker.CheckName(name); err != nil {
 			return fmt.Errorf("topology: %w", err)
 		}
+		if name == broker.DelayExchange || broker.IsDelayQueue(name) {
+			return fmt.Errorf("topology: %q is a name of the delay queues: choose another, or dead letters come back", name)
+		}
 	}
 	return nil
 }
