@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,7 +95,7 @@ func TestShortTTLIsRefused(t *testing.T) {
 			c.Counter, c.HandlerTimeout, c.ConsumerTimeout = counter.NewMemory(&counter.Options{TTL: tc.ttl}), tc.handler,
 				tc.consumer
 			outcome, err := c.Handle(t.Context(), c.delivery(false), ok)
-			if refused := err != nil; refused != tc.refused || refused && outcome != OutcomeLeave {
+			if refused := errors.As(err, new(*FieldError)); refused != tc.refused || refused && outcome != OutcomeLeave {
 				t.Errorf("%v, %v", outcome, err)
 			}
 		})

@@ -174,9 +174,9 @@ func (c *Consumer) checkTTL() error {
 		handler = delivery
 	}
 	if least := handler + delivery/4*3 + ttlMargin; c.Counter.TTL() < least {
-		return fmt.Errorf("consumer: queue %q: the TTL of Counter must be at least %v, the HandlerTimeout + 3/4 of the "+
-			"ConsumerTimeout + 1m, got %v: a record could expire while its message is handled or held; raise "+
-			"counter.Options.TTL", c.Queue, least, c.Counter.TTL())
+		return refused(c.Queue, "ConsumerTimeout", delivery, fmt.Sprintf("shorter, or counter.Options.TTL at least %v, not %v "+
+			"(the HandlerTimeout + 3/4 of the ConsumerTimeout + 1m), so that no record expires while its message is handled "+
+			"or held", least, c.Counter.TTL()))
 	}
 	return nil
 }
