@@ -91,7 +91,7 @@ func (r reader) lines(ctx context.Context, source string, from io.Reader) error 
 		if err != nil {
 			return fmt.Errorf("%v: %w", at, err)
 		}
-		if len(line) == 0 && !r.blank {
+		if len(bytes.TrimSpace(line)) == 0 && !r.blank { // \r, if the lines end in \r\n
 			continue
 		}
 		if at.msg, at.key, err = r.parse(line); err != nil {

@@ -58,7 +58,7 @@ func TestReaderLines(t *testing.T) {
 }
 
 func TestReaderNamesTheLine(t *testing.T) {
-	got, err := bodies(t, reader{parse: jsonl.ParseMessage}, "{\"body\":\"a\"}\n\n{\"body\":1}\n{\"body\":\"c\"}\n")
+	got, err := bodies(t, reader{parse: jsonl.ParseMessage}, "{\"body\":\"a\"}\r\n\r\n{\"body\":1}\n{\"body\":\"c\"}\n")
 	if len(got) != 1 || err == nil || !strings.HasPrefix(err.Error(), "stdin:3: ") {
 		t.Errorf("%q, %v", got, err)
 	}
