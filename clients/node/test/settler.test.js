@@ -2,10 +2,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Consumer } from '../src/consumer.js'
+import { Deliveries } from '../src/deliveries.js'
+import { Delivery } from '../src/delivery.js'
 import { StoreError } from '../src/errors.js'
 import { ofProcess } from '../src/isolation.js'
+import { Late } from '../src/late.js'
 import { Settler } from '../src/settler.js'
-import { notCounted, retryAfter } from '../src/steer.js'
+import { notCounted, reject, retryAfter } from '../src/steer.js'
 import { eventually } from './servers.js'
 
 const reply = (code, more = {}) => ({
@@ -170,13 +173,28 @@ test('a stop: a failure is not counted, the attempt is closed, and nothing is se
 })
 
 test('a rejection is dead-lettered in an outage, and counted when the store is back', async () => {
-  const { reject } = await import('../src/steer.js')
   const store = fakeStore(lost, lost, reply('EXHAUSTED'))
   const got = await handle(store, message(), () => { throw reject('no') })
   assert.equal(got.outcome, 'dead-letter')
   await eventually(() => store.steps.length === 3, 'a late FAIL')
   assert.deepEqual([...new Set(store.named())], ['FAIL 0 rejected no'])
   assert.equal(store.tokens(), 1)
+})
+
+test('a rejection that a broken route holds in an outage stays one at a stop: no END takes it back', async () => {
+  const { settings } = new Settler({ queue: 'q', counter: fakeStore(reply('RUN'), lost, lost, reply('EXHAUSTED')) })
+  const { counter } = settings
+  const route = { state: async () => ({ wait: 60_000, broken: new Error('no exchange') }) }
+  const rejects = () => { throw reject('no') }
+  const deliveries = new Deliveries(settings, rejects, { isolation: ofProcess(), late: new Late(), route })
+  const channel = fakeChannel()
+  const done = deliveries.deliver(new Delivery(message(true), channel, settings))
+  await eventually(() => counter.named().includes('START untracked 4'), 'the dead letter is held')
+  deliveries.live.end()
+  assert.equal((await done).outcome, 'leave')
+  await eventually(() => counter.steps.length === 4, 'a late FAIL')
+  assert.deepEqual(new Set(counter.named()), new Set(['START shared 4', 'START untracked 4', 'FAIL 0 rejected no']))
+  assert.deepEqual(channel.settled, [])
 })
 
 test('an ack on a closed channel leaves the delivery', async () => {
