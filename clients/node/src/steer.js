@@ -1,3 +1,5 @@
+import { textOf } from './errors.js'
+
 /** @type {unique symbol} */
 const REJECTED = Symbol.for('strikes.rejected')
 /** @type {unique symbol} */
@@ -57,7 +59,7 @@ export function notCounted(err) {
 
 /** @param {unknown} err */
 function wrap(err) {
-  const text = err instanceof Error ? err.message : String(err)
+  const text = err instanceof Error && typeof err.message === 'string' ? err.message : textOf(err)
   const out = new Error(text, { cause: err })
   if (err instanceof Error) out.name = err.name
   return out

@@ -271,6 +271,14 @@ test('the reason of an error whose message is no text is its text', async () => 
   }
 })
 
+test('a rejection of what cannot be printed is a rejection', async () => {
+  for (const odd of [Object.create(null), Object.assign(new Error(), { message: Symbol('x') })]) {
+    const store = fakeStore(reply('EXHAUSTED', { failures: 1 }))
+    await handle(store, message(), () => { throw reject(odd) })
+    assert.deepEqual(store.steps[0].slice(2, 4), [0, 'rejected'])
+  }
+})
+
 const observable = { subscribe() {}, pipe() {} }
 for (const [name, returned, says] of [
   ['a generator', () => (function* () {})(), 'a generator'],
