@@ -93,7 +93,7 @@ export class Consumer {
    * Keeps one session on the broker until the signal is aborted: it connects, consumes, and connects again after a
    * lost session. It resolves once the signal is aborted and everything is settled. It throws an UncleanStopError if
    * that is not certain, and a StuckError. Until a first session has consumed, it throws a RefusedError if the queue,
-   * the credentials or the store is refused.
+   * the credentials or the store is refused, and a FieldError if the connection is.
    * @param {AbortSignal} [signal]
    * @returns {Promise<void>}
    */
@@ -150,7 +150,7 @@ export class Consumer {
       if (!r.serving) r.failed = performance.now()
       if (failed instanceof StuckError || r.stop.done && failed instanceof UncleanStopError) throw failed
       if (r.stop.done) return
-      if (!r.consumed && failed instanceof RefusedError) throw failed
+      if (!r.consumed && (failed instanceof RefusedError || failed instanceof FieldError)) throw failed
       if (performance.now() - began > STEADY) tries = 0
       const wait = redialDelay(tries, failed)
       const { logger, queue } = this.settings
@@ -172,6 +172,11 @@ export class Consumer {
     r.connected = true
     const connected = performance.now()
     try {
+      if (model.reconnect || /Recover/.test(model.constructor?.name)) {
+        throw new FieldError(
+          'connect', 'a connection that recovers by itself', 'a plain one: a late ack would settle another message'
+        )
+      }
       while (!r.stop.done) {
         const facts = await this.check(model, r)
         if (!await awaitResume(r, model)) await this.session(r, model, facts, connected)
@@ -194,7 +199,10 @@ export class Consumer {
       const stopped = new Promise((_, reject) => { off = r.stop.on(() => reject(new Error('stopped'))) })
       model = await within(Promise.race([connecting, stopped]), CONNECT_TIMEOUT, 'connecting')
     } catch (err) {
-      connecting.then((late) => late.close()).catch(() => {})
+      connecting.then((late) => {
+        late.on?.('error', () => {}) // without a listener it would end the process
+        return late.close()
+      }).catch(() => {})
       const text = textOf(err)
       // A connection limit passes: the broker counts a lost connection until it misses its heartbeats.
       const crowded = text.includes('connection limit (')
@@ -212,11 +220,6 @@ export class Consumer {
     }
     r.denials = 0
     model.on('error', () => {}) // 'close' follows
-    if (model.reconnect || /Recover/.test(model.constructor?.name)) {
-      throw new FieldError(
-        'connect', 'a connection that recovers by itself', 'a plain one: a late ack would settle another message'
-      )
-    }
     if (!keepRaw(model)) {
       this.settings.logger.warn(
         'this version of amqplib does not show the bytes of message ids: ' +

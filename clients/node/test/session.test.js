@@ -54,6 +54,30 @@ for (const [what, event, why, says] of [
   })
 }
 
+test('a connection that recovers by itself is refused, once, and closed', async () => {
+  let closed = 0
+  let opened = 0
+  const connect = async () => Object.assign(fakeModel(), { reconnect() {}, close: async () => { closed++ } }, opened++)
+  const controller = new AbortController()
+  setTimeout(() => controller.abort(), 5000).unref()
+  await assert.rejects(consumerOn(undefined, { connect, handler() {} }).run(controller.signal), { field: 'connect' })
+  assert.deepEqual([opened, closed], [1, 1])
+})
+
+test('the error of a connection that opened after a stop does not end the process', async () => {
+  const model = fakeModel()
+  const controller = new AbortController()
+  let opens
+  const connect = () => new Promise((resolve) => { opens = () => resolve(model) })
+  const running = consumerOn(model, { connect, handler() {} }).run(controller.signal)
+  await new Promise((resolve) => { setTimeout(resolve, 10) })
+  controller.abort()
+  await running
+  opens()
+  await new Promise((resolve) => { setTimeout(resolve, 10) })
+  model.emit('error', new Error('read ECONNRESET')) // it throws without a listener
+})
+
 test('a stop comes between handlers that never wait', async () => {
   const model = fakeModel()
   const controller = new AbortController()
