@@ -7,25 +7,40 @@ import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { fixture } from './broker.js'
+import { listen } from './proxy.js'
 import { eventually } from './servers.js'
 
 const ORDERS = 200
 
-test('each order has one invoice', async (t) => {
+/** A queue of orders, an empty database, and the program. */
+async function inbox(t) {
   const f = await fixture(t, { type: 'classic' })
-  const database = new pg.Client({ connectionString: process.env.DATABASE_URL })
-  await database.connect()
-  t.after(() => database.end())
+  const database = await open(t)
   const [, schema] = readFileSync(new URL('../../../docs/effects.md', import.meta.url), 'utf8').match(
     /```sql\n(.*?)```/s
   )
   await database.query(schema + 'DROP TABLE IF EXISTS invoices; CREATE TABLE invoices (body text)')
   const count = async (what) => Number((await database.query(`SELECT count(${what}) FROM invoices`)).rows[0].count)
-  const start = () =>
-    spawn(process.execPath, [fileURLToPath(new URL('../examples/inbox.js', import.meta.url)), f.queue], {
-      stdio: 'inherit'
-    })
+  const start = (url = process.env.DATABASE_URL) => {
+    const program = fileURLToPath(new URL('../examples/inbox.js', import.meta.url))
+    const env = { ...process.env, DATABASE_URL: url }
+    const consumer = spawn(process.execPath, [program, f.queue], { stdio: 'inherit', env })
+    t.after(() => consumer.kill('SIGKILL'))
+    return consumer
+  }
+  return { f, database, count, start }
+}
 
+/** A connection to the database. */
+async function open(t) {
+  const database = new pg.Client({ connectionString: process.env.DATABASE_URL })
+  await database.connect()
+  t.after(() => database.end())
+  return database
+}
+
+test('each order has one invoice', async (t) => {
+  const { f, database, count, start } = await inbox(t)
   for (let number = 0; number < ORDERS; number++) {
     // A producer that gets no confirm publishes again.
     for (let copies = 0; copies < 2; copies++) await f.publish(`order ${number}`)
@@ -53,4 +68,23 @@ test('each order has one invoice', async (t) => {
     rows.map((row) => row.generation.toString()),
     ['0']
   )
+})
+
+test('a connection that is cut during the work is a failed attempt, and the program lives', async (t) => {
+  const { f, database, count, start } = await inbox(t)
+  const other = await open(t)
+  await other.query('BEGIN; LOCK invoices')
+  const proxy = await listen(process.env.DATABASE_URL)
+  t.after(() => proxy.close())
+  const consumer = start(proxy.url)
+  const ended = once(consumer, 'exit')
+  await f.publish('order')
+  const working = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO invoices%'"
+  await eventually(async () => (await database.query(working)).rowCount === 1, 'the work waits')
+  proxy.cut()
+  await other.query('COMMIT')
+  await eventually(async () => consumer.exitCode !== null || (await count('*')) === 1, 'the second attempt')
+  consumer.kill('SIGTERM')
+  assert.deepEqual(await ended, [0, null])
+  assert.equal(await count('*'), 1)
 })
