@@ -148,6 +148,15 @@ def test_a_consumer_names_an_unknown_option():
     Consumer("orders", print, amqp="amqp://127.0.0.1:1", counter=counter, prefetch=2, max_retries=1)
 
 
+@pytest.mark.parametrize(("name", "value"), [("concurrency", 1.5), ("prefetch", 10.5), ("drain_timeout", float("nan"))])
+def test_a_consumer_refuses_numbers_that_are_none(name, value):
+    from strikes.pika import Consumer
+
+    counter = Counter.from_url("redis://127.0.0.1:1")
+    with pytest.raises(SettingError, match=f"^{name} must be "):
+        Consumer("orders", print, amqp="amqp://127.0.0.1:1", counter=counter, **{name: value})
+
+
 def test_the_logger_gets_dead_letters_and_retries(handle, caplog):
     caplog.set_level("DEBUG", "strikes")
     handle(Delivery(b"", "9"), failing(ValueError("x")), max_retries=1)

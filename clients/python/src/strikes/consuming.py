@@ -148,11 +148,11 @@ class Flow:
     patience: float = 0.0  # a last attempt does not count for so long without a success of another message
 
     def __post_init__(self) -> None:
-        if not 1 <= self.concurrency <= 65535:
-            raise SettingError("concurrency", self.concurrency, "1 to 65535")
-        if not 0 <= self.prefetch <= 65535:
-            raise SettingError("prefetch", self.prefetch, "1 to 65535, or 0 for the default")
-        if self.drain_timeout < 0:
+        if not isinstance(self.concurrency, int) or not 1 <= self.concurrency <= 65535:
+            raise SettingError("concurrency", self.concurrency, "a whole number, 1 to 65535")
+        if not isinstance(self.prefetch, int) or not 0 <= self.prefetch <= 65535:
+            raise SettingError("prefetch", self.prefetch, "a whole number, 1 to 65535, or 0 for the default")
+        if not self.drain_timeout >= 0:
             raise SettingError("drain_timeout", self.drain_timeout, "0 or more seconds")
         check_breaker(self.breaker, self.patience)
         self.prefetch = self.prefetch or min(max(2 * self.concurrency, 10), 65535)
