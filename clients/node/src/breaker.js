@@ -45,7 +45,7 @@ export function checkBreaker(breaker, patience) {
  * @typedef {object} Waiting
  * @property {number} probes
  * @property {number} failures
- * @property {boolean} first
+ * @property {boolean} first its attempt needs no store
  * @property {(how: 'open' | 'probe' | 'too long') => void} end
  */
 
@@ -133,7 +133,8 @@ export class Breaker {
     if (d.probes === 0 && d.postponed === 0)
       s.observe(d, 'hold', { error: new Error('no message succeeds, so its attempt waits; see strikes status') })
     const how = await this.wait(s.stop, d.heldUntil, {
-      probes: d.probes, failures: (d.reply ? counted(d.reply) : 0) + d.postponed, first: d.isFirst
+      probes: d.probes, failures: (d.reply ? counted(d.reply) : 0) + d.postponed,
+      first: d.isFirst && d.fence === undefined
     })
     if (how === 'too long') return s.stop.done ? LEAVE : giveBack(s, d)
     if (how === 'probe') d.probes++

@@ -50,7 +50,7 @@ class Waiting:
     """A delivery that waits."""
 
     def __init__(self, probes: int, failures: int, first: bool) -> None:
-        self.probes, self.failures, self.first = probes, failures, first
+        self.probes, self.failures, self.first = probes, failures, first  # first: its attempt needs no store
         self.over = Signal()
         self.permitted = False  # its attempt is a probe
 
@@ -121,7 +121,7 @@ class Breaker:
             )
         if s.stop.fired:  # it takes no permit
             return (yield from give_back(s, d))
-        waiting = Waiting(d.probes, d.counted + d.uncounted, d.first)
+        waiting = Waiting(d.probes, d.counted + d.uncounted, d.first and d.fence is None)
         self._join(waiting)
         yield Sleep(max(d.held_until - self.now(), 0), (waiting.over, s.stop))
         if not self._leave(waiting, s.stop.fired):
