@@ -420,12 +420,15 @@ def test_pause_resume_and_skip(start, classic, redis_url, prefix):
     client.hset(pause, mapping={"paused": 1, "by": "ann", "at": 1, "why": "stock"})
     until(lambda: states == [True, False])
     until(lambda: any(m.startswith(b"1 ") for m in client.zrange(consumers, 0, -1)))
+    late = start(classic.name, calls)
+    until(lambda: [m[:2] for m in client.zrange(consumers, 0, -1)] == [b"1 "] * 2, "both hold no delivery")
     classic.publish(b"", "new")
     time.sleep(1.2)
     assert all(seen[0] != "new" for seen in calls.seen)
     client.hset(pause, mapping={"paused": 0})
     until(lambda: any(seen[0] == "new" for seen in calls.seen))
     consumer.stop()
+    late.stop()
     assert client.zrange(consumers, 0, -1) == []
 
 

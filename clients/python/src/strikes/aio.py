@@ -200,7 +200,7 @@ class AsyncControl:
     def __init__(self, counter: AsyncCounter, settings: Settings, breaker: bool) -> None:
         self.view = ControlView()
         self._consuming = "breaker" if breaker else "consuming"
-        self.stopped = False  # the process holds no delivery of the queue
+        self.stopped = True  # the process holds no delivery of the queue
         self.first_error: StoreError | None = None
         self.first = asyncio.Event()
         self._counter, self._settings = counter, settings

@@ -214,7 +214,7 @@ class Control:
     def __init__(self, counter: Counter, settings: Settings, breaker: bool) -> None:
         self.view = ControlView()
         self._consuming = "breaker" if breaker else "consuming"
-        self.stopped = False  # the process holds no delivery of the queue
+        self.stopped = True  # the process holds no delivery of the queue
         self.first_error: StoreError | None = None
         self._counter, self._settings = counter, settings
         self._reader = PROCESS.token()
