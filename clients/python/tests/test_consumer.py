@@ -432,6 +432,24 @@ def test_pause_resume_and_skip(start, classic, redis_url, prefix):
     assert client.zrange(consumers, 0, -1) == []
 
 
+def test_a_stop_on_a_slow_broker_is_clean(start, classic, amqp_url):
+    """The broker has 5 s to cancel the consumer, so that no ack under way is lost."""
+    slow = threading.Event()
+
+    def change(data):
+        if slow.is_set():
+            time.sleep(1.5)
+        return data
+
+    proxy = Proxy(amqp_url, change=lambda: change)
+    states = []
+    consumer = start(classic.name, Calls(), amqp=proxy.url, prefetch=31, consuming=states.append)
+    until(lambda: states == [True])
+    slow.set()
+    consumer.stop()
+    proxy.close()
+
+
 def test_blocked_lanes(start, classic, redis_url, prefix):
     """A queue with blocked lanes is refused.
 
