@@ -20,7 +20,7 @@ from clients import ADAPTERS, Running
 from conftest import PATIENCE, ROOT, until
 from proxy import Proxy
 from strikes import Reject, RetryAfter, RetryAtMost, SettingError, consuming, keys as k
-from strikes.consuming import Refused
+from strikes.consuming import Refused, UncleanStop
 from strikes.errors import Fault, StoreError
 from strikes.keys import Message
 from strikes.queue import QueueRefused
@@ -447,6 +447,20 @@ def test_a_stop_on_a_slow_broker_is_clean(start, classic, amqp_url):
     until(lambda: states == [True])
     slow.set()
     consumer.stop()
+    proxy.close()
+
+
+def test_a_stop_on_a_frozen_broker_is_unclean(start, classic, amqp_url):
+    """The last ack may be lost: its message may be handled again."""
+    frozen = threading.Event()
+    proxy = Proxy(amqp_url, change=lambda: lambda data: b"" if frozen.is_set() else data)
+    states = []
+    consumer = start(classic.name, lambda delivery: frozen.set(), amqp=proxy.url, consuming=states.append)
+    until(lambda: states == [True])
+    classic.publish(b"", "1")
+    until(lambda: "ack" in consumer.outcomes())
+    with pytest.raises(UncleanStop):
+        consumer.stop()
     proxy.close()
 
 

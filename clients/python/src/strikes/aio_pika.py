@@ -577,7 +577,7 @@ class _Session:
             )
         if self.prefetch > PENDING_ACKS or self.fetched:
             await _ask(self.channel.basic_cancel(self.tag), CLOSE_TIMEOUT)
-        await _close(self.channel)
+        await _ask(self.channel.close(), CLOSE_TIMEOUT)
 
     async def _note(self, error: Undecodable) -> None:
         """Report an undecodable message, for strikes status."""

@@ -446,7 +446,9 @@ class _Session:
             )
         self.channel.close()
         end = time.monotonic() + CLOSE_TIMEOUT
-        while not self.channel.is_closed and not self.wire.lost and time.monotonic() < end:
+        while not self.channel.is_closed and not self.wire.lost:
+            if time.monotonic() > end:
+                raise SessionLost("closing the channel: the broker did not answer")
             self.wire.poll(0.1)
 
     def _note(self, error: Undecodable) -> None:
