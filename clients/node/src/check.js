@@ -109,6 +109,7 @@ export async function checkQueue(model, need) {
 }
 
 const MOST_PARTITIONS = 256
+const MARGIN = 3
 
 /**
  * Refuses a queue that strikes declare --partitions made, and a partition of one.
@@ -148,9 +149,9 @@ export function judge({ type, args, unread }, version, { maxRetries, allowDrop }
     if (typeof limit === 'number' && limit < 0 && version < 403)
       return 'this broker requeues to its tail; declare it with a positive x-delivery-limit'
     const returns = typeof limit === 'number' && limit >= 0 ? limit : limit === undefined ? 20 : Infinity
-    if (returns <= maxRetries)
-      return `the broker dead-letters a message at return ${returns + 1}, before ${maxRetries} retries are over; ` +
-        'declare it with a larger x-delivery-limit'
+    // A message that kills its process each time is delivered MARGIN times more.
+    if (returns <= maxRetries + MARGIN)
+      return `its delivery limit ${returns} is too low for ${maxRetries} retries; declare it with x-delivery-limit 1000`
   }
   if (typeof args['x-dead-letter-exchange'] !== 'string' && !allowDrop && unread === undefined) {
     return 'it has no x-dead-letter-exchange, so rejected messages would be lost, or a policy sets it, ' +

@@ -1,8 +1,8 @@
-// The check of the dead-letter route, with a broker that does not answer.
+// The check of a queue: its dead-letter route, with a broker that does not answer, and its delivery limit.
 import assert from 'node:assert/strict'
 import test from 'node:test'
 import { setImmediate } from 'node:timers/promises'
-import { checkRoute } from '../src/check.js'
+import { checkRoute, judge } from '../src/check.js'
 
 const never = () => new Promise(() => {})
 const facts = { type: 'classic', args: { 'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'dead' } }
@@ -23,5 +23,16 @@ for (const [name, channel, want] of [
     const got = await checked
     if (want instanceof RegExp) assert.match(got, want)
     else assert.deepEqual(got, want && { thrown: want })
+  })
+}
+
+for (const [version, limit, refused] of [
+  [310, 2, true], [310, 6, true], [310, 7, false], [400, 6, true], [403, 7, false], [403, undefined, false],
+  [0, 2, false]
+]) {
+  test(`a delivery limit ${limit} for 3 retries on version ${version}`, () => {
+    const args = { 'x-dead-letter-exchange': 'dlx', 'x-delivery-limit': limit }
+    const wrong = judge({ type: 'quorum', args, unread: undefined }, version, { maxRetries: 3, allowDrop: false })
+    assert.equal(wrong.includes(`delivery limit ${limit} is too low for 3 retries`), refused)
   })
 }

@@ -4,6 +4,7 @@ import pytest
 
 from strikes import backoff, consuming, decide
 from strikes.decide import Ended, Isolation, Retry, Step
+from strikes.queue import Declared, QueueRefused, judge
 from strikes.steps import Mode, ReplyCode
 
 
@@ -104,3 +105,19 @@ def test_a_session_that_is_lost_during_a_stop() -> None:
     sequence.serving = True
     with pytest.raises(consuming.UncleanStop, match="gone"):
         sequence.after(consuming.SessionLost("gone"), 1, False, stopping=True)
+
+
+@pytest.mark.parametrize(("version", "limit", "refused"), [
+    ((3, 10), 2, True), ((3, 10), 6, True), ((3, 10), 7, False), ((4, 0), 6, True), ((4, 3), 7, False),
+    ((4, 3), None, False), ((0, 0), 2, False),
+])
+def test_a_delivery_limit_below_the_retries_is_refused(version, limit, refused):
+    """The broker would dead-letter a message before its fourth attempt, or before a killer has run six times."""
+    args = {"x-queue-type": "quorum", "x-dead-letter-exchange": "dlx"}
+    declared = Declared("orders", args=args if limit is None else {**args, "x-delivery-limit": limit})
+    try:
+        judge(declared, version, max_retries=3)
+    except QueueRefused as error:
+        assert refused and f"the delivery limit {limit} is too low for 3 retries" in str(error)
+    else:
+        assert not refused

@@ -33,6 +33,7 @@ _AROUND = len(
 )
 _CUT = re.compile(r'\.\.\."?$')  # RabbitMQ 3 may cut within a character: then pika shows the bytes as b"…"
 MOST_PARTITIONS = 256
+MARGIN = 3
 
 
 class QueueRefused(StrikesError):
@@ -185,14 +186,11 @@ def judge(
             f"Declare it again (strikes declare "
             f"{d.queue}), or set dead_letter_policy=True if a policy sets the exchange, or allow_drop=True to lose them"
         )
-    if (
-        kind == "quorum"
-        and (least := limit if limit is not None else 20) is not None
-        and 0 <= least <= max_retries + 3
-        and version >= (4, 0)
-    ):
+    returns = 20 if limit is None else limit  # the default of RabbitMQ 4
+    # A message that kills its process each time is delivered MARGIN times more.
+    if kind == "quorum" and version != (0, 0) and 0 <= returns <= max_retries + MARGIN:
         raise QueueRefused(
-            f"{q}: the delivery limit {least} is too low for {max_retries} retries: raise x-delivery-limit to 1000"
+            f"{q}: the delivery limit {returns} is too low for {max_retries} retries: raise x-delivery-limit to 1000"
         )
     return []
 
