@@ -48,6 +48,9 @@ func Dial(rawURL string, opts *Options) (*Counter, error) {
 	}
 	c := New(rdb, opts)
 	c.owned, c.secrets = true, append(c.secrets, secretsIn(rawURL)...)
+	if u, _, err := setting.ParseURL(rawURL); err == nil {
+		c.host = u.Host
+	}
 	if c.refuse != nil {
 		return nil, errors.Join(c.refuse, rdb.Close())
 	}

@@ -115,6 +115,26 @@ func TestOptionsAreRefused(t *testing.T) {
 	}
 }
 
+// TestCheckNamesTheRemedy: a check that fails for the URL says where, and how to correct it.
+func TestCheckNamesTheRemedy(t *testing.T) {
+	server, guarded := miniredis.RunT(t), miniredis.RunT(t)
+	closed := server.Addr()
+	server.Close()
+	guarded.RequireAuth("right")
+	const correct = "; correct user and password in the URL of %s: redis://USER:PASSWORD@HOST:PORT/DB"
+	for raw, want := range map[string]string{
+		"redis://:hush@" + closed: closed + ": connect: connection refused; start it, or correct host and port in its " +
+			"URL",
+		"redis://" + guarded.Addr():       fmt.Sprintf("NOAUTH Authentication required."+correct, guarded.Addr()),
+		"redis://:hush@" + guarded.Addr(): fmt.Sprintf(correct, guarded.Addr()),
+	} {
+		if _, err := dialTest(t, raw).Check(t.Context()); err == nil || !strings.HasSuffix(err.Error(), want) ||
+			strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
+
 func TestCloseClosesWhatDialOpened(t *testing.T) {
 	at := miniredis.RunT(t).Addr()
 	rdb := redis.NewClient(&redis.Options{Addr: at, MaxRetries: -1, ContextTimeoutEnabled: true})

@@ -1,7 +1,9 @@
 package counter
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -32,7 +34,7 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 	if c.rdb == nil {
 		found, err := c.store.Examine(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("counter: check: %w", err)
+			return nil, c.unchecked(err)
 		}
 		for _, f := range found {
 			if !f.Severe {
@@ -42,7 +44,7 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 		return warnings, nil
 	}
 	if err := c.rdb.Ping(ctx).Err(); err != nil {
-		return nil, fmt.Errorf("counter: check: %w", c.storeError(err))
+		return nil, c.unchecked(c.storeError(err))
 	}
 	_ = c.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
 		info, err := inspect(ctx, server)
@@ -57,6 +59,21 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 		return nil
 	})
 	return warnings, nil
+}
+
+// unchecked returns the error of a check with the remedy for the faults of a URL. A database has its own for a refused
+// password.
+func (c *client) unchecked(err error) error {
+	var failed *StoreError
+	switch {
+	case !errors.As(err, &failed):
+	case failed.Fault == FaultUnreachable:
+		return fmt.Errorf("counter: check: %w; start it, or correct host and port in its URL", err)
+	case failed.Fault == FaultDenied && c.rdb != nil && !lacks(err):
+		return fmt.Errorf("counter: check: %w; correct user and password in the URL of %s: "+
+			"redis://USER:PASSWORD@HOST:PORT/DB", err, cmp.Or(c.host, "the store"))
+	}
+	return fmt.Errorf("counter: check: %w", err)
 }
 
 // Examine examines the store further than Check, without writing: which commands this user lacks, and whether each

@@ -82,8 +82,9 @@ func TestWhereAURLLeads(t *testing.T) {
 		says     string
 	}{
 		{"no such virtual host", "amqp://guest:guest@" + broker + "/no-such", cli.ExitMisuse,
-			`there is no virtual host "no-such"`},
-		{"wrong password", "amqp://guest:hush@" + broker + "/", cli.ExitDenied, "; --amqp-url gives this URL"},
+			`there is no such virtual host: Exception (530) Reason: "NOT_ALLOWED - vhost no-such not found"; correct`},
+		{"wrong password", "amqp://guest:hush@" + broker + "/", cli.ExitDenied,
+			"; correct user, password and virtual host in the URL: amqp://USER:PASSWORD@HOST:PORT/VHOST; --amqp-url gives"},
 		{"certificate, broker", "amqps://guest:hush@" + brokerTLS + "/", cli.ExitUnreachable,
 			"its certificate is not trusted: "},
 		{"certificate, store", "rediss://:hush@" + storeTLS + "/", cli.ExitUnreachable, "its certificate is not trusted: "},

@@ -2,9 +2,12 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net"
 	"net/url"
@@ -58,7 +61,29 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 	if ctx.Err() != nil {
 		err = fmt.Errorf("the broker does not answer: %w", ctx.Err()) // replaces the error that closing the socket caused
 	}
-	return nil, cutShort(err, time.Since(began))
+	return nil, explained(url, cutShort(err, time.Since(began)))
+}
+
+// explained returns the error of a dial with the broker, without its password, and the remedy.
+func explained(url string, err error) error {
+	does, remedy := " is out of reach", "start it, or correct host and port in the URL"
+	switch {
+	case MissingVHost(err):
+		does, remedy = ": there is no such virtual host", "correct the virtual host at the end of the URL, or run "+
+			"rabbitmqctl add_vhost"
+	case Denied(err):
+		does, remedy = ": not authorised", "correct user, password and virtual host in the URL: "+
+			"amqp://USER:PASSWORD@HOST:PORT/VHOST"
+	case errors.As(err, new(x509.HostnameError)):
+		does, remedy = ": its certificate is for another name", "connect to a name that it is for, or give one with the "+
+			"URL's parameter server_name_indication"
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		does, remedy = ": its certificate is not trusted", "give a file of trusted authorities with the URL's parameter "+
+			"cacertfile"
+	case errors.As(err, new(*fs.PathError)):
+		does, remedy = ": a file that the URL names cannot be used", "correct its name or its permissions"
+	}
+	return fmt.Errorf("broker %s%s: %w; %s", setting.RedactURL(url), does, err, remedy)
 }
 
 // clone copies the parts of a config that a dial writes to: dials may share them.
@@ -154,11 +179,24 @@ func Permanent(err, before error) bool {
 // refusal. Connect and Dial have already excluded a socket that was cut.
 func Refused(err, before error) bool {
 	var refusal, earlier *amqp.Error
-	if !errors.As(err, &refusal) || refusal.Code != amqp.AccessRefused && refusal.Code != amqp.NotAllowed ||
-		Crowded(refusal) {
-		return false
-	}
-	return refusal.Server || errors.As(before, &earlier) && *earlier == *refusal
+	return Denied(err) && errors.As(err, &refusal) &&
+		(refusal.Server || errors.As(before, &earlier) && *earlier == *refusal)
+}
+
+// Denied reports whether the broker refused the user. amqp091-go does not ask it to say so of a wrong password:
+// RabbitMQ then closes the socket, as one that is just starting may do as well.
+func Denied(err error) bool {
+	var reply *amqp.Error
+	return errors.As(err, &reply) && (reply.Code == amqp.AccessRefused || reply.Code == amqp.NotAllowed) &&
+		*reply != *amqp.ErrVhost && !Crowded(reply)
+}
+
+// MissingVHost reports whether the broker has no virtual host of the URL's name. A user without access to one gets the
+// same code.
+func MissingVHost(err error) bool {
+	var reply *amqp.Error
+	return errors.As(err, &reply) && reply.Server && reply.Code == amqp.NotAllowed &&
+		strings.HasPrefix(reply.Reason, "NOT_ALLOWED - vhost ") && strings.HasSuffix(reply.Reason, " not found")
 }
 
 // Crowded reports whether the broker refused a connection because the node, the virtual host or the user has as many as

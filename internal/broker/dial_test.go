@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -222,6 +223,50 @@ func TestCutShort(t *testing.T) {
 	}
 	if got := cutShort(nil, 0); got != nil {
 		t.Error(got)
+	}
+}
+
+// TestDialNamesTheRemedy: an error of a dial says where, why and what to do, without the password.
+func TestDialNamesTheRemedy(t *testing.T) {
+	refusing, err := net.Listen("tcp", "127.0.0.1:0")
+	need(t, err)
+	need(t, refusing.Close())
+	at := refusing.Addr().String()
+	_, err = Dial(t.Context(), "amqp://u:s3cret@"+at+"/v", amqp.Config{}, nil)
+	for _, tc := range []struct {
+		err  error
+		want string
+	}{
+		{err, " is out of reach: dial tcp " + at + ": connect: connection refused; start it, or correct host and port in " +
+			"the URL"},
+		{explained("amqp://u:s3cret@"+at+"/v", amqp.ErrCredentials), `: not authorised: Exception (403) Reason: "username ` +
+			`or password not allowed"; correct user, password and virtual host in the URL: ` +
+			"amqp://USER:PASSWORD@HOST:PORT/VHOST"},
+		{explained("amqp://u:s3cret@"+at+"/v", &tls.CertificateVerificationError{Err: io.EOF}), ": its certificate is not " +
+			"trusted: tls: failed to verify certificate: EOF; give a file of trusted authorities with the URL's parameter " +
+			"cacertfile"},
+		{explained("amqp://u:s3cret@"+at+"/v", &tls.CertificateVerificationError{Err: x509.HostnameError{
+			Certificate: &x509.Certificate{}, Host: "h"}}), "; connect to a name that it is for, or give one with the URL's " +
+			"parameter server_name_indication"},
+	} {
+		got := tc.err.Error()
+		if !strings.HasPrefix(got, "broker amqp://u:xxxxx@"+at+"/v") || !strings.HasSuffix(got, tc.want) {
+			t.Errorf("got %s, want it to end with %s", got, tc.want)
+		}
+	}
+}
+
+// TestMissingVHost: a user without access is told another thing, under the same code of the broker's.
+func TestMissingVHost(t *testing.T) {
+	for reason, want := range map[string]bool{
+		"NOT_ALLOWED - vhost no-such not found":                                  true,
+		"NOT_ALLOWED - access to vhost 'no-such' refused for user 'guest'":       false,
+		"NOT_ALLOWED - access to vhost 'x' refused for user 'vhost x not found'": false,
+		"NOT_ALLOWED - vhost connection limit is reached":                        false,
+	} {
+		if got := MissingVHost(&amqp.Error{Code: amqp.NotAllowed, Reason: reason, Server: true}); got != want {
+			t.Errorf("%s: %v", reason, got)
+		}
 	}
 }
 

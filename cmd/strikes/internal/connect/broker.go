@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -75,53 +74,30 @@ func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func
 
 // Explain distinguishes a broker that refuses from one that does not answer.
 func (b *Broker) Explain(err error) error {
-	if denied(err) {
+	if broker.Denied(err) {
 		return cli.WithCode(fmt.Errorf("broker %s: not authorised: %w", setting.RedactURL(b.URL), err), cli.ExitDenied)
 	}
 	return cli.WithCode(fmt.Errorf("broker %s is out of reach: %w", setting.RedactURL(b.URL), err), cli.ExitUnreachable)
 }
 
-// explainDial adds the defect of the URL to the error.
+// explainDial gives the error of a dial its exit code, and adds the defect of the URL.
 func (b *Broker) explainDial(ctx context.Context, err error) error {
-	at := setting.RedactURL(b.URL)
 	switch {
-	case missingVHost(err):
-		return cli.Misusef("broker %s: there is no virtual host %q: %w", at, b.VHost, err)
-	case denied(err):
-		return b.Explain(err)
-	case errors.As(err, new(x509.HostnameError)):
-		return cli.WithCode(fmt.Errorf("broker %s: its certificate is for another name: %w; connect to a name that it is "+
-			"for, or give one with the URL's parameter server_name_indication", at, err), cli.ExitUnreachable)
+	case broker.MissingVHost(err), errors.As(err, new(*fs.PathError)):
+		return cli.Misuse(err)
+	case broker.Denied(err):
+		return cli.WithCode(err, cli.ExitDenied)
 	case untrusted(err):
-		return cli.WithCode(fmt.Errorf("broker %s: its certificate is not trusted: %w; give a file of trusted authorities "+
-			"with the URL's parameter cacertfile", at, err), cli.ExitUnreachable)
-	case errors.As(err, new(*fs.PathError)):
-		return cli.Misusef("broker %s: a file that the URL names cannot be used: %w", at, err)
+		return cli.WithCode(err, cli.ExitUnreachable)
 	}
 	if why := wrongServer(ctx, b.URL); why != "" {
-		return cli.Misusef("broker %s: %s (%w)", at, why, err)
+		return cli.Misusef("broker %s: %s (%w)", setting.RedactURL(b.URL), why, errors.Unwrap(err))
 	}
-	return b.Explain(err)
-}
-
-// missingVHost reports whether the broker has no virtual host of the URL's name. A user without access to one gets the
-// same code.
-func missingVHost(err error) bool {
-	var reply *amqp.Error
-	return errors.As(err, &reply) && reply.Server && reply.Code == amqp.NotAllowed &&
-		strings.HasPrefix(reply.Reason, "NOT_ALLOWED - vhost ") && strings.HasSuffix(reply.Reason, " not found")
+	return cli.WithCode(err, cli.ExitUnreachable)
 }
 
 // untrusted reports whether a server's certificate was not accepted.
 func untrusted(err error) bool { return errors.As(err, new(*tls.CertificateVerificationError)) }
-
-// denied reports whether the broker refused the login. amqp091-go does not ask it to say so of a wrong password:
-// RabbitMQ then closes the socket, as one that is just starting may do as well.
-func denied(err error) bool {
-	var answer *amqp.Error
-	return errors.Is(err, amqp.ErrSASL) || errors.Is(err, amqp.ErrCredentials) ||
-		errors.As(err, &answer) && answer.Server && cli.ReplyCode(answer.Code) == cli.ExitDenied && !broker.Crowded(answer)
-}
 
 // After returns a dial that hands out conn first, so that a connection which was opened to see whether it can be is
 // used.

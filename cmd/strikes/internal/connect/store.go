@@ -151,23 +151,27 @@ func explainStore(ctx context.Context, rawURL, called string, err error) error {
 // storeDefect adds the defect of its URL, if there is one, to the error of a store.
 func storeDefect(ctx context.Context, rawURL string, err error) error {
 	var failed *counter.StoreError
+	bare := err // without the remedy that the defect replaces
+	if errors.As(err, &failed) {
+		bare = failed
+	}
 	switch {
-	case errors.As(err, &failed) && failed.Fault == counter.FaultNotSetUp:
+	case failed != nil && failed.Fault == counter.FaultNotSetUp:
 		if DatabaseOf(rawURL) == nil { // else the error names the remedy
 			err = fmt.Errorf("%w; correct the number of the database at the end of the URL: redis-cli CONFIG GET databases "+
 				"shows how many there are, and a Cluster has only 0", err)
 		}
 		return err
 	case strings.Contains(err.Error(), "cluster support disabled"):
-		return cli.Misusef("it is no Cluster: %w; write redis:// instead of redis+cluster://", err)
+		return cli.Misusef("it is no Cluster: %w; write redis:// instead of redis+cluster://", bare)
 	case untrusted(err):
 		return cli.WithCode(fmt.Errorf("its certificate is not trusted: %w; give a file of trusted authorities with the "+
-			"environment variable SSL_CERT_FILE", err), cli.ExitUnreachable)
-	case errors.As(err, &failed) && failed.Fault == counter.FaultDenied:
+			"environment variable SSL_CERT_FILE", bare), cli.ExitUnreachable)
+	case failed != nil && failed.Fault == counter.FaultDenied:
 		return err
 	}
 	if why := wrongServer(ctx, rawURL); why != "" {
-		return cli.Misusef("%s: %w", why, err)
+		return cli.Misusef("%s: %w", why, bare)
 	}
 	return err
 }
