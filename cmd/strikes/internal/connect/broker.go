@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"regexp"
 	"strings"
 	"time"
 
@@ -143,12 +144,16 @@ const speakTimeout = time.Second
 
 // plainSchemes maps the scheme of a URL to that of the same protocol without TLS. ports maps it to its default port.
 // protocols maps a plain scheme to the protocol's name. answers maps it to the first bytes that a reply to PING may
-// have. RabbitMQ answers anything with the header of its version.
+// have. RabbitMQ answers anything with the header of its version, and MySQL with the length of its greeting. PostgreSQL
+// closes the connection, or reports an error.
 var (
-	plainSchemes = map[string]string{"amqp": "amqp", "amqps": "amqp", "redis": "redis", "rediss": "redis"}
-	ports        = map[string]string{"amqp": "5672", "amqps": "5671", "redis": "6379", "rediss": "6379"}
-	protocols    = map[string]string{"amqp": "AMQP", "redis": "Redis"}
-	answers      = map[string]string{"amqp": "A", "redis": "+-"}
+	plainSchemes = map[string]string{"amqp": "amqp", "amqps": "amqp", "redis": "redis", "rediss": "redis",
+		"postgres": "postgres", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
+	ports = map[string]string{"amqp": "5672", "amqps": "5671", "redis": "6379", "rediss": "6379", "postgres": "5432",
+		"postgresql": "5432", "mysql": "3306", "mariadb": "3306"}
+	protocols = map[string]string{"amqp": "AMQP", "redis": "Redis", "postgres": "PostgreSQL", "mysql": "MySQL"}
+	answers   = map[string]*regexp.Regexp{"amqp": regexp.MustCompile("^A"), "redis": regexp.MustCompile("^[+-]"),
+		"postgres": regexp.MustCompile("^E"), "mysql": regexp.MustCompile("(?s)^.\x00")}
 )
 
 // wrongServer names the fault if the server at a URL speaks TLS and the scheme does not, or the reverse, or if it
@@ -164,13 +169,13 @@ func wrongServer(ctx context.Context, rawURL string) string {
 		return ""
 	}
 	kind, addr := strings.TrimPrefix(u.Scheme, scheme), net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[scheme]))
-	if scheme == plain && ask(ctx, addr, func(ctx context.Context, conn net.Conn) error {
+	if plainSchemes[scheme+"s"] != "" && ask(ctx, addr, func(ctx context.Context, conn net.Conn) error {
 		//nolint:gosec // the owner of the certificate does not matter, because nothing is sent
 		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
 	}) == nil {
 		return fmt.Sprintf("it speaks TLS: write %s:// instead of %s://", plain+"s"+kind, u.Scheme)
 	}
-	first := make([]byte, 1)
+	first := make([]byte, 2)
 	err = ask(ctx, addr, func(_ context.Context, conn net.Conn) error {
 		if _, err := io.WriteString(conn, "PING\r\n\r\n"); err != nil {
 			return err
@@ -180,9 +185,9 @@ func wrongServer(ctx context.Context, rawURL string) string {
 	})
 	switch {
 	case err != nil, first[0] == tlsAlert:
-	case !strings.Contains(answers[plain], string(first)):
+	case !answers[plain].Match(first):
 		return fmt.Sprintf("the server at %s did not answer as %s: correct host and port", addr, protocols[plain])
-	case scheme != plain:
+	case scheme == plain+"s":
 		return fmt.Sprintf("it does not speak TLS: write %s:// instead of %s://", plain+kind, u.Scheme)
 	}
 	return ""
