@@ -56,17 +56,34 @@ func TestTopologyDeclareMismatch(t *testing.T) {
 	b.queue(q, amqp.Table{"x-queue-type": "classic", "x-max-length": 10})
 	err := topology.Declare(t.Context(), b.conn, topology.Spec{Queue: q})
 	for _, w := range []string{
-		`topology: declare queue "` + q + `"`, `x-queue-type "classic", not "quorum"; a queue keeps`,
-		"declared before it: exchange ",
+		`topology: declare queue "` + q + `"`, `x-queue-type "classic", not "quorum"; a queue keeps`, "nothing was declared",
 	} {
 		if err == nil || !strings.Contains(err.Error(), w) {
 			t.Errorf("%q is not in the error: %v", w, err)
 		}
 	}
+	if found, _, err := broker.FindQueue(t.Context(), b.conn, q+".dlq"); found != broker.No || err != nil {
+		t.Errorf("a refused Declare leaves a dead-letter queue: %v, %v", found, err)
+	}
 	other := b.name()
 	b.exchange(other+".dlx", "direct")
 	err = topology.Declare(t.Context(), b.conn, topology.Spec{Queue: other})
 	for _, w := range []string{`declare exchange "` + other + `.dlx"`, "with type 'direct'", "nothing was declared"} {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			t.Errorf("%q is not in the error: %v", w, err)
+		}
+	}
+}
+
+// TestTopologyDeclareDenied: a user who may not declare is told which permission of the queue is missing. From RabbitMQ
+// 4.0 on, such a user may not ask for the partitions of the queue either.
+func TestTopologyDeclareDenied(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t).as("^$", "^$", "^$")
+	q := b.name()
+	err := topology.Declare(t.Context(), b.conn, topology.Spec{Queue: q})
+	for _, w := range []string{"access to exchange '" + q + ".dlx'", "; grant the user this permission: ",
+		"nothing was declared"} {
 		if err == nil || !strings.Contains(err.Error(), w) {
 			t.Errorf("%q is not in the error: %v", w, err)
 		}

@@ -24,7 +24,7 @@ import (
 // changes nothing that exists already with the same arguments, so it may be repeated, and called by several processes
 // at the same time. One that declares partitions waits for others, as [Repartition] does.
 //
-// Declare makes the dead-letter route before the queue, so that no message is ever rejected into nothing. The
+// Declare makes the dead-letter route before a new queue, so that no message is ever rejected into nothing. The
 // dead-letter exchange is a fanout, so that a dead letter keeps its routing key and no key can be mistyped.
 //
 // A quorum queue dead-letters at least once: it keeps a rejected message until the dead-letter queue has confirmed it.
@@ -32,8 +32,9 @@ import (
 //
 // Declare returns an error if a queue or exchange exists with other properties, and never changes an existing object.
 // For a queue the error names each difference with both values, but no other argument if the type differs. For an
-// exchange it names the first. A queue whose node is down is an error after 5 to 45 s. The error lists the objects that
-// had been declared before it. Fix the cause and run Declare again.
+// exchange it names the first. Unless it declares partitions, it compares what exists before it makes anything. A queue
+// whose node is down is an error after 5 to 50 s. The error lists the objects that had been made before it. Fix the
+// cause and run Declare again.
 //
 // If ctx ends, Declare returns within a second. A declaration that has begun may still take effect.
 func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
@@ -52,7 +53,7 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		if err := refusePartitioned(ctx, conn, s.Queue); err != nil {
 			return fmt.Errorf("topology: declare queue %q: %w", s.Queue, err)
 		}
-		return declare(ctx, conn, steps(s))
+		return declare(ctx, conn, existingFirst(ctx, conn, steps(s)))
 	}
 	return alone(ctx, conn, s.Queue, func() error {
 		hash, err := hashFor(ctx, conn, s)
@@ -86,9 +87,35 @@ func declare(ctx context.Context, conn *amqp.Connection, all []step) error {
 			}
 			return fmt.Errorf("topology: declare %s: %w (%s)", step.what, explain(ctx, conn, step, err), before)
 		}
-		done = append(done, step.what)
+		if !step.exists {
+			done = append(done, step.what)
+		}
 	}
 	return nil
+}
+
+// existingFirst moves the steps of queues and exchanges that exist to the front. Such a step changes nothing, so a
+// refusal comes before anything is made. A name is not looked for if the broker could not answer that there is none.
+func existingFirst(ctx context.Context, conn *amqp.Connection, all []step) []step {
+	ctx, cancel := context.WithTimeout(ctx, awayWait)
+	defer cancel()
+	var there, rest []step
+	for _, s := range all {
+		found, name := broker.No, s.queue+s.exchange
+		switch {
+		case len(name) > broker.LongestName(conn, name):
+		case s.queue != "":
+			found, _, _ = broker.FindQueue(ctx, conn, s.queue)
+		case s.exchange != "":
+			found, _ = broker.FindExchange(ctx, conn, s.exchange)
+		}
+		if s.exists = found == broker.Yes; s.exists {
+			there = append(there, s)
+		} else {
+			rest = append(rest, s)
+		}
+	}
+	return append(there, rest...)
 }
 
 // awayWait is how long a declaration is tried again if the broker replies that the node of its queue is down.
@@ -108,12 +135,13 @@ func insist(ctx context.Context, declare func() error) error {
 	}
 }
 
-// step is one declaration; queue and args are those of a queue's.
+// step is one declaration. It has the name of a queue, with args, or of an exchange, unless it is a binding's.
 type step struct {
-	what  string
-	do    func(*amqp.Channel) error
-	queue string
-	args  amqp.Table
+	what            string
+	do              func(*amqp.Channel) error
+	queue, exchange string
+	args            amqp.Table
+	exists          bool // it was there before
 }
 
 // stepAnswers bounds a declaration. RabbitMQ 4.3.6 answers about a queue whose node was killed after 64 s.
@@ -171,7 +199,7 @@ func delaySteps(queue string) []step {
 }
 
 func exchangeStep(name, kind string, args amqp.Table) step {
-	return step{what: fmt.Sprintf("exchange %q", name), do: func(ch *amqp.Channel) error {
+	return step{what: fmt.Sprintf("exchange %q", name), exchange: name, do: func(ch *amqp.Channel) error {
 		return ch.ExchangeDeclare(name, kind, true, false, false, false, args)
 	}}
 }
@@ -199,6 +227,8 @@ func explain(ctx context.Context, conn *amqp.Connection, s step, err error) erro
 		return err
 	case broker.IsMissing(err):
 		return fmt.Errorf("%w; declare the exchange first, or set the exchange type", err)
+	case reply.Code == amqp.AccessRefused && strings.Contains(reply.Reason, " refused for user "):
+		return fmt.Errorf("%w; grant the user this permission: docs/cli.md#permissions lists those of declare", err)
 	case reply.Code != amqp.PreconditionFailed:
 		return err
 	case s.queue == "":

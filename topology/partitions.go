@@ -169,7 +169,7 @@ func refusePartitioned(ctx context.Context, conn *amqp.Connection, queue string)
 	}
 	n, err := broker.PartitionsOf(ctx, conn, queue)
 	if n == 0 || err != nil {
-		return err
+		return broker.UnlessRefused(err) // a user without any permission on the name may not declare it either
 	}
 	if chooses, err := broker.FindExchange(ctx, conn, broker.HashExchange(queue, n)); chooses != broker.Yes {
 		return broker.UnlessRefused(err)
