@@ -54,8 +54,8 @@ var arrows = map[string][]string{
 	"internal/broker":    {"internal/printable", "internal/setting", "internal/shell"},
 	"doctor": {"counter", "internal/broker", "internal/inspect", "internal/panics", "internal/printable",
 		"internal/reason", "internal/setting", "internal/shell"},
-	"ops": {"counter", "deadletter", "doctor", "internal/broker", "internal/inspect", "internal/panics", "internal/pause",
-		"internal/printable", "internal/reason", "internal/shell"},
+	"ops": {"counter", "counter/rules", "deadletter", "doctor", "internal/broker", "internal/inspect", "internal/panics",
+		"internal/pause", "internal/printable", "internal/reason", "internal/shell"},
 
 	"internal/inbox": {"consumer"},
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
@@ -104,7 +105,7 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 		var begins bool
 		m.ready, begins = s.ready()
 		if begins && 1 < m.Attempt && m.Attempt == m.Limit && s.breaker.Awaited.After(s.Time) { // by some message
-			m.ready = "its last attempt may wait up to 30s for another message to succeed"
+			m.ready = fmt.Sprintf("its last attempt may wait up to %v for another message to succeed", rules.SuccessAwaits)
 		}
 	case Waiting:
 		m.Next = s.Time.Add(seen.Wait)
