@@ -117,6 +117,9 @@ func (c *Checkup) Broker(ctx context.Context) Report {
 	asking.Go(func() error { alarms = Alarms(ctx, c.Conn, c.Need); return nil })
 	asking.Go(func() (err error) { lane, err = c.delayQueues(ctx); return err })
 	err := asking.Wait()
+	if slices.ContainsFunc(alarms, func(f inspect.Finding) bool { return f.Code == "alarms-unknown" }) {
+		lane = slices.DeleteFunc(lane, func(f inspect.Finding) bool { return f.Code == "management-unreachable" })
+	}
 	found := slices.Concat(Broker(c.Conn), alarms, lane)
 	return Report{Subject: "broker", Name: "RabbitMQ " + release, Findings: found, Err: err}.sorted()
 }

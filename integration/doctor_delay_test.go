@@ -47,6 +47,11 @@ func TestDoctorExaminesTheDelayQueues(t *testing.T) {
 	b.declare(spec)
 	b.declare(spec) // again: nothing changes
 	want("declared")
+	checkup.Need.Management = "http://127.0.0.1:1"
+	if all := seen(); len(all) != 1 || !strings.HasPrefix(all[0], "alarms-unknown: ") {
+		t.Errorf("the API that does not answer is named once: %q", all)
+	}
+	checkup.Need.Management = management
 
 	hour := broker.DelayQueues[2]
 	broken := "delay-queue-broken: the delay queues cannot be used: "

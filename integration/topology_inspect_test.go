@@ -158,7 +158,7 @@ func TestTopologyManagementTrouble(t *testing.T) {
 			t.Error(err)
 		}
 		if text := log.String(); !strings.Contains(text, "code=management-unreachable") || !strings.Contains(text,
-			"queue="+q) ||
+			"queue="+q) || !strings.Contains(text, "management API (Check.Management) cannot") ||
 			strings.Contains(text, "sesame") {
 			t.Errorf("logged: %s", text)
 		}

@@ -183,7 +183,7 @@ func TestConsumeFindsTheManagementAPI(t *testing.T) {
 		t.Errorf("found: exit code %d: %s", code, out)
 	}
 	if code, out := consume("--management-url", "http://127.0.0.1:1"); code != 0 || !strings.Contains(out,
-		"the management API cannot be used") {
+		`(--management-url) cannot be used: `) || !strings.Contains(out, ` impact="policies and the bindings`) {
 		t.Errorf("a given one that does not answer: exit code %d: %s", code, out)
 	}
 	servertest.Administer(t, http.MethodPost, api+"/api/bindings/%2F/e/"+queue+".dlx/q/"+queue, `{"routing_key":""}`)

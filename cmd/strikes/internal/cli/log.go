@@ -74,7 +74,7 @@ func (l *log) Handle(ctx context.Context, r slog.Record) error {
 	}
 	if is && attrs["code"] != "" {
 		short := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
-		short.AddAttrs(slog.String("queue", attrs["queue"]))
+		short.AddAttrs(slog.String("queue", attrs["queue"]), slog.String("impact", attrs["impact"]))
 		err := l.Handler.Handle(ctx, short)
 		hint := forMore(l.cmd, attrs["queue"])
 		if _, before := l.printed.LoadOrStore(hint, nil); !before {

@@ -21,7 +21,7 @@ func TestRemarksAreMadeOnce(t *testing.T) {
 		log.Warn("Redis keeps nothing on disk", "queue", "q")
 		log.Warn("topology: warning", slog.String("queue", "it's"), slog.String("code", "c"), slog.String("impact", "w"),
 			slog.String("fix", "f"))
-		log.Warn("topology: another", slog.String("queue", "it's"), slog.String("code", "d"))
+		log.Warn("topology: another", slog.String("queue", "it's"), slog.String("code", "d"), slog.String("impact", "x"))
 		log.Warn("session ended; another follows", "queue", "q", "in", "1s",
 			"error", errors.New(`consumer: queue "q": counter: x`))
 		log.Warn("handlers are cancelled: they did not end within the drain timeout", "queue", "billing.Prefetch")
@@ -37,9 +37,9 @@ func TestRemarksAreMadeOnce(t *testing.T) {
 	ended := `msg="session ended; another follows" queue=q in=1s error="consumer: queue \"q\": counter: x"`
 	want := []string{
 		`msg="Redis keeps nothing on disk" queue=q`,
-		`msg="topology: warning" queue=it's`,
+		`msg="topology: warning" queue=it's impact=w`,
 		`for more, run: strikes doctor 'it'\''s'`,
-		`msg="topology: another" queue=it's`,
+		`msg="topology: another" queue=it's impact=x`,
 		ended,
 		`msg="handlers are cancelled: they did not end within the drain timeout" queue=billing.Prefetch`,
 		ended,
