@@ -277,6 +277,17 @@ func TestInvoices(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.env = append(w.env, "DATABASE_URL="+db.Config().ConnString())
+	for name, url := range map[string]string{"DATABASE_URL": "postgres://u:hush@127.0.0.1:1/d",
+		"AMQP_URL": "amqp://u:hush@127.0.0.1:1/"} {
+		cmd := exec.CommandContext(t.Context(), w.bin)
+		cmd.Env = append(slices.Clone(w.env), name+"="+url)
+		out, err := cmd.CombinedOutput()
+		for _, want := range []string{name + ": ", "127.0.0.1:1"} {
+			if err == nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "hush") {
+				t.Errorf("without a server at %s: %v\n%s", name, err, out)
+			}
+		}
+	}
 	p := w.start(t)
 	w.awaitQueue(t, "orders", 0)
 	for range 20 {

@@ -42,17 +42,17 @@ func main() {
 func run(ctx context.Context) error {
 	db, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
 	if err != nil {
-		return err
+		return fmt.Errorf("DATABASE_URL: %w", err)
 	}
 	defer db.Close()
 	// The Schema comes first: it lets one process after the other make both tables.
 	if _, err := db.Exec(ctx, pgstrikes.Schema+schema); err != nil {
-		return err
+		return fmt.Errorf("making the tables in the database of DATABASE_URL: %w", err)
 	}
 	dial := consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{})
 	conn, err := dial(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("AMQP_URL: %w", err)
 	}
 	defer conn.Close()
 	if err := topology.Declare(ctx, conn, topology.Spec{Queue: "orders"}); err != nil {
@@ -60,7 +60,7 @@ func run(ctx context.Context) error {
 	}
 	counts, err := counter.Dial(os.Getenv("REDIS_URL"), nil)
 	if err != nil {
-		return err
+		return fmt.Errorf("REDIS_URL: %w", err)
 	}
 	defer counts.Close()
 
