@@ -44,14 +44,19 @@ func (l ledger) counts() (map[string]int, error) {
 
 // end is how an order ended.
 type end struct {
-	Attempts int    `json:"attempts"`          // of the handler, says the ledger
-	Handled  int    `json:"handled"`           // so often to the end, says the ledger
-	Counted  string `json:"counted,omitempty"` // says the store
-	Dead     string `json:"dead,omitempty"`    // says the dead-letter queue
+	Attempts   int    `json:"attempts"`              // of the handler, says the ledger
+	NotCounted int    `json:"not_counted,omitempty"` // of these
+	Handled    int    `json:"handled"`               // so often to the end, says the ledger
+	Counted    string `json:"counted,omitempty"`     // says the store
+	Dead       string `json:"dead,omitempty"`        // says the dead-letter queue
 }
 
 func (e end) String() string {
-	text := fmt.Sprintf("%s, handled %s", printable.Plural(e.Attempts, "attempt"), printable.Plural(e.Handled, "time"))
+	text := printable.Plural(e.Attempts, "attempt")
+	if e.NotCounted > 0 {
+		text += fmt.Sprintf(" (%d not counted)", e.NotCounted)
+	}
+	text += ", handled " + printable.Plural(e.Handled, "time")
 	if e.Counted != "" {
 		text += "; the store counts " + e.Counted
 	}
@@ -65,7 +70,7 @@ func (e end) String() string {
 var right = map[string]end{
 	plain:     {Attempts: 1, Handled: 1},
 	flaky:     {Attempts: 3, Handled: 1, Counted: "2 failures, 0 crashes, done"},
-	deadly:    {Attempts: demoKills + 1, Handled: 1, Counted: "0 failures, 1 crash, done"},
+	deadly:    {Attempts: demoKills + 1, NotCounted: demoKills - 1, Handled: 1, Counted: "0 failures, 1 crash, done"},
 	poisonous: {Attempts: demoRetries + 1, Counted: "4 failures, 0 crashes, dead-lettered", Dead: "rejected"},
 }
 
@@ -90,6 +95,7 @@ func (d *demo) gather(ctx context.Context) (ends map[string]end, left int, err e
 		for _, r := range records {
 			if r.Failures+r.Crashes > 0 {
 				e := ends[o.ID]
+				e.NotCounted = e.Attempts - e.Handled - r.Failures - r.Crashes
 				e.Counted += fmt.Sprintf("%s, %s, %s", printable.Plural(r.Failures, "failure"),
 					printable.Plural(r.Crashes, "crash"), ops.StateOf(r))
 				ends[o.ID] = e

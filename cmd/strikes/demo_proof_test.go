@@ -20,7 +20,9 @@ func TestVerdictOfGoodEvidence(t *testing.T) {
 	v := judged(func(*verdict) {})
 	var out strings.Builder
 	if v.print(&out, demoOrders()); !v.OK || strings.Count(out.String(), "  ok  ") != 4 ||
-		!strings.Contains(out.String(), "20 orders: 19 handled, 1 dead-lettered, none lost.") {
+		!strings.Contains(out.String(), "20 orders: 19 handled, 1 dead-lettered, none lost.") ||
+		!strings.Contains(out.String(), "order-12: 4 attempts (2 not counted), handled 1 time; the store counts 0 "+
+			"failures, 1 crash, done") {
 		t.Errorf("ok %v:\n%s", v.OK, &out)
 	}
 }
