@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -132,7 +133,9 @@ func TestPublishRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, queue := pubQueue(t, nil)
-			p := pubNew(t, brokerURL(t), nil)
+			var log lockedBuffer
+			p := pubNew(t, brokerURL(t), &publisher.Options{Logger: slog.New(slog.NewTextHandler(&log,
+				&slog.HandlerOptions{Level: slog.LevelWarn}))})
 			ctx := pubContext(t)
 			full := ""
 			if tt.key == "" {
@@ -153,6 +156,9 @@ func TestPublishRefused(t *testing.T) {
 			}
 			if _, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "m1"}); err != nil {
 				t.Errorf("the next message: %v", err)
+			}
+			if said := log.String(); said != "" {
+				t.Errorf("the error is logged, too: %s", said)
 			}
 		})
 	}

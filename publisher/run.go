@@ -76,7 +76,8 @@ func (p *Publisher) serve(s *session, l *link, first *outgoing) (next *outgoing)
 	if s.confirmed.Load() {
 		l.confirmed()
 	}
-	if !errors.Is(cause.err, errStopped) {
+	refused := cause.channel && overMessage(cause.closed) && len(left) > 0 // and the errors of these messages say why
+	if !errors.Is(cause.err, errStopped) && !refused {
 		p.opts.Logger.Warn("publisher: session lost", "error", cause.err)
 	}
 	return next
