@@ -150,7 +150,7 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown) && cmd.HasSubCommands() && cmd.Flags().NArg() > 0: // the flag is of a misspelt command
 		return refuseUnknown(cmd, cmd.Flags().Args())
 	case errors.As(err, &unknown):
-		err = Misusef("there is no flag %s%s", dashed(quotable(unknown.GetSpecifiedName())), instead(cmd, unknown))
+		err = Misusef("there is no flag %s", instead(cmd, unknown))
 	case errors.As(err, &missing):
 		err = Misusef("%s has no value", dashed(missing.GetSpecifiedName()))
 	case errors.As(err, &invalid):
@@ -161,9 +161,10 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 	return Misusef("%w (see %s --help)", err, cmd.CommandPath())
 }
 
-// instead suggests a known flag for an unknown one.
+// instead returns an unknown flag as it was typed, and suggests a known one.
 func instead(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	name := unknown.GetSpecifiedName()
+	shown := dashed(quotable(name))
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	like := ""
@@ -173,15 +174,15 @@ func instead(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	typed, _, _ := strings.Cut(unknown.GetSpecifiedShortnames(), "=")
 	switch {
 	case cmd.Flags().Lookup(typed) != nil: // with one dash
-		return `; did you mean "--` + typed + `"?`
+		return "-" + typed + `; did you mean "--` + typed + `"?`
 	case like != "":
-		return like
+		return shown + like
 	case strings.Contains(cmd.Use, "-- CMD") && cmd.Flags().NArg() > 1: // consume orders sh -c true
-		return "; put -- before the command that is to run, as in: strikes " + cmd.Use
+		return shown + "; put -- before the command that is to run, as in: strikes " + cmd.Use
 	case strings.Trim(name, "0123456789") == "": // a negative number is read as a flag
-		return "; put an argument that begins with - after --"
+		return shown + "; put an argument that begins with - after --"
 	}
-	return ""
+	return shown
 }
 
 // dashed is a flag as it is written.
