@@ -208,7 +208,7 @@ type verdict struct {
 
 // audit reads the ledger. A message is too early if it begins before the one ahead of it is done. Two attempts at one
 // key overlap if one ends after the other has begun, unless it ends because its session was lost. A process on a busy
-// machine may learn only later that its connection was cut, so an end within a second of that counts as such.
+// machine may learn only later that its connection was cut, so an end within three seconds of that counts as such.
 func (f *group) audit() (v verdict) {
 	file, err := os.Open(f.spec.Ledger)
 	need(f.t, err)
@@ -298,10 +298,10 @@ func (f *group) waiting() (n int) {
 	return n
 }
 
-// isCut reports whether the connection of a process was cut in the second before a time in ms.
+// isCut reports whether the connection of a process was cut in the three seconds before a time in ms.
 func (f *group) isCut(pid int, at int64) bool {
 	cut := f.cuts[pid]
-	return cut <= at && at-cut < 1000
+	return cut <= at && at-cut < 3000
 }
 
 // soak is how long and how hard a fleet is tested.
