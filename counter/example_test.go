@@ -8,24 +8,10 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 )
 
-// Most programs only dial a Counter and pass it to their consumers.
-func Example() {
-	counts, err := counter.Dial("redis://:secret@localhost:6379/0", nil)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer counts.Close()
-
-	orders := consumer.Consumer{Queue: "orders", Counter: counts}
-	fmt.Println(orders.Queue, "are counted for", counts.TTL())
-	// Output: orders are counted for 168h0m0s
-}
-
-// A program may check the store once, before it consumes.
+// Most programs only dial a Counter and pass it to their consumers. They may check the store before.
 func ExampleCounter_Check() {
 	counts, err := counter.Dial("redis://:secret@localhost:6379/0", &counter.Options{TTL: 14 * 24 * time.Hour})
 	if err != nil {
