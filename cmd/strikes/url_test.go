@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/pem"
+	"errors"
 	"io"
 	"net"
 	"net/http/httptest"
@@ -15,8 +16,12 @@ import (
 	"sync"
 	"testing"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/topology"
 )
 
 // selfSigned makes a self-signed certificate for 127.0.0.1, and a file of it.
@@ -153,6 +158,19 @@ func TestRedisCLI(t *testing.T) {
 	for _, tt := range tests {
 		if got := redisCLI(tt.url, "DEL", tt.key); got != tt.want {
 			t.Errorf("of %s: %s, want %s", tt.url, got, tt.want)
+		}
+	}
+}
+
+// TestWithALostConnection: a broker that ends the connection with its refusal is not out of reach.
+func TestWithALostConnection(t *testing.T) {
+	t.Parallel()
+	b, err := connect.NewBroker(brokerURL(t), "test", "--amqp-url")
+	need(t, err)
+	for want, failed := range map[int]error{cli.ExitUnreachable: errors.New("lost"), cli.ExitMisuse: topology.ErrRefused} {
+		err := b.With(t.Context(), func(conn *amqp.Connection) error { return errors.Join(failed, conn.Close()) })
+		if cli.ExitCode(err) != want {
+			t.Errorf("exit %d: %v", cli.ExitCode(err), err)
 		}
 	}
 }

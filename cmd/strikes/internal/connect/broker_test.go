@@ -12,7 +12,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/internal/servertest"
-	"github.com/strikesmq/strikes/topology"
 )
 
 var need = servertest.Need
@@ -63,18 +62,6 @@ func TestDialErrors(t *testing.T) {
 	for _, a := range answers {
 		if got := cli.ExitCode(b.Explain(a.err)); got != a.want {
 			t.Errorf("%v: exit code %d, want %d", a.err, got, a.want)
-		}
-	}
-}
-
-// TestWithALostConnection: a broker that ends the connection with its refusal is not out of reach.
-func TestWithALostConnection(t *testing.T) {
-	b, err := NewBroker(servertest.BrokerURL(t), "test", "--amqp-url")
-	need(t, err)
-	for want, failed := range map[int]error{cli.ExitUnreachable: errors.New("lost"), cli.ExitMisuse: topology.ErrRefused} {
-		err := b.With(t.Context(), func(conn *amqp.Connection) error { return errors.Join(failed, conn.Close()) })
-		if cli.ExitCode(err) != want {
-			t.Errorf("exit %d: %v", cli.ExitCode(err), err)
 		}
 	}
 }
