@@ -80,7 +80,7 @@ var arrows = map[string][]string{
 		"internal/broker", "ops", "internal/printable",
 		"internal/shell"),
 	"cmd/strikes/internal/term":  {"internal/printable"},
-	"cmd/strikes/internal/jsonl": nil,
+	"cmd/strikes/internal/jsonl": {"internal/printable"},
 	"cmd/strikes/internal/cli": join(public, "cmd/strikes/internal/term", "internal/inspect", "internal/broker",
 		"internal/printable", "internal/setting", "internal/shell"),
 	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/broker", "doctor",

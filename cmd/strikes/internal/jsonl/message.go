@@ -15,6 +15,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	amqp "github.com/rabbitmq/amqp091-go"
+
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Parse makes the message of one line of input, and its routing key if the line has one.
@@ -157,8 +159,10 @@ func jsonError(err error) error {
 var kinds = map[jsontext.Kind]string{'{': "object", '[': "array", '"': "string", '0': "number", 't': "true",
 	'f': "false", 'n': "null"}
 
-// field names a field, such as headers/trace.
-func field(at jsontext.Pointer) string { return strings.TrimPrefix(string(at), "/") }
+// field names a field, such as headers/trace, in 200 bytes at most.
+func field(at jsontext.Pointer) string {
+	return printable.Cut(strings.TrimPrefix(string(at), "/"), 200)
+}
 
 // MessageOf returns the line of a message, and of its routing key if that is not empty. Nothing is lost in it.
 func MessageOf(m amqp.Publishing, key string) Message {
