@@ -235,7 +235,7 @@ func TestBrokerAway(t *testing.T) {
 	if body := checkPage(t, f, query("queue")); strings.Contains(body, "No answer") {
 		t.Errorf("back: %s", body)
 	}
-	var store error = fmt.Errorf("store: %w", &counter.StoreError{Fault: counter.FaultUnreachable, Err: away})
+	store := fmt.Errorf("store: %w", &counter.StoreError{Fault: counter.FaultUnreachable, Err: away})
 	f.broker.away.Store(&store)
 	f.changed("orders")
 	says(t, f.get(query("queue")).Body.String(), "No answer from the store")

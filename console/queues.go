@@ -315,7 +315,7 @@ func (c *Console) readCauses(ctx context.Context) (map[string]cause, error) {
 		reading.Go(func() error {
 			groups, err := c.records(s.Queue).Groups(ctx, ops.DeadQuery{Budget: causeBudget})
 			if err != nil { // the next time it tries again
-				return nil //nolint:nilerr // the page shows the queue without it
+				return nil // the page shows the queue without it
 			}
 			of := cause{Of: groups.Count, Part: groups.Partial, dead: s.Dead.Still, at: time.Now()}
 			if len(groups.Groups) > 0 && groups.Groups[0].Reason != "" {

@@ -170,7 +170,7 @@ func (s *session) close(ctx context.Context, d *delivery) {
 		s.decided(&d.grip)
 	}
 	if (d.open || d.doubt) && s.sendEnd(ctx, d, false) != nil {
-		s.endLate(d, false) //nolint:contextcheck // late steps outlive every context here
+		s.endLate(d, false)
 	}
 }
 

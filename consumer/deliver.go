@@ -216,7 +216,7 @@ func replyOf(at step) (acks.Method, Outcome) {
 // leave closes the attempt, as far as the store can be reached, and leaves d to return with its session.
 func (s *session) leave(ctx context.Context, d *delivery) {
 	if d.result.missing { // FAIL closes the attempt too
-		s.failLate(d) //nolint:contextcheck // late steps outlive every context here
+		s.failLate(d)
 	} else {
 		s.close(ctx, d)
 	}
@@ -244,9 +244,9 @@ func (s *session) settled(ctx context.Context, d *delivery, err error) {
 	s.observe(ctx, d, Event{Outcome: r.outcome, Err: r.err})
 	switch {
 	case d.entry.Method == acks.Ack && d.open: // its END was not answered
-		s.endLate(d, true) //nolint:contextcheck // late steps outlive every context here
+		s.endLate(d, true)
 	case r.missing:
-		s.failLate(d) //nolint:contextcheck // late steps outlive every context here
+		s.failLate(d)
 	}
 	if r.sent != nil {
 		close(r.sent)

@@ -26,7 +26,7 @@ func (s *session) invoke(ctx context.Context, d *delivery) (returned bool) {
 		case !mine:
 			s.isolation.abandoned.Add(-1)
 		default:
-			d.end(c, failed) //nolint:contextcheck // c is a context, derived from live
+			d.end(c, failed)
 			if !returned {
 				go s.deliver(ctx, d, stepEnded)
 			}
@@ -34,7 +34,7 @@ func (s *session) invoke(ctx context.Context, d *delivery) (returned bool) {
 		cancel()
 		returned = returned && mine
 	}()
-	failed = handle(traced, s.Handler, d.shown()) //nolint:contextcheck // c is a context, derived from live
+	failed = handle(traced, s.Handler, d.shown())
 	return true
 }
 
@@ -80,7 +80,7 @@ const abandonAfter = 2 * time.Second
 // watch abandons the handler of c if it still runs abandonAfter after its context ended. Call stop when the handler
 // returns.
 func (s *session) watch(ctx context.Context, c *call) (stop func() bool) {
-	return context.AfterFunc(c, func() { //nolint:contextcheck // c is a context, derived from live
+	return context.AfterFunc(c, func() {
 		time.AfterFunc(abandonAfter, func() {
 			s.isolation.abandoned.Add(1) // before the handler can subtract it
 			if c.over.CompareAndSwap(false, true) {
@@ -95,10 +95,10 @@ func (s *session) watch(ctx context.Context, c *call) (stop func() bool) {
 // abandon goes on with the delivery of a handler that did not return when its context ended. The handler counts as
 // running until it returns.
 func (s *session) abandon(ctx context.Context, c *call) {
-	err := fmt.Errorf("%w: %w", context.Cause(c), errAbandoned) //nolint:contextcheck // c is a context, derived from live
+	err := fmt.Errorf("%w: %w", context.Cause(c), errAbandoned)
 	text := err.Error()
 	failed := &handlerError{err: err, message: text, text: text}
-	c.delivery.end(c, failed) //nolint:contextcheck // c is a context, derived from live
+	c.delivery.end(c, failed)
 	go s.deliver(ctx, c.delivery, stepEnded)
 }
 

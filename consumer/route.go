@@ -113,7 +113,7 @@ func (s *session) awaitRoute(ctx context.Context, d *delivery) step {
 			return stepDeadLetter
 		}
 		if d.result.missing { // its gate must not wait for the route
-			s.failLate(d) //nolint:contextcheck // late steps outlive every context here
+			s.failLate(d)
 		}
 		s.renewTombstone(ctx, d)
 		if d.route.broken == nil {

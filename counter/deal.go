@@ -81,6 +81,6 @@ func readDeal(text string) (d Deal) {
 }
 
 func writeDeal(d Deal) string {
-	text, _ := json.Marshal(d) //nolint:errchkjson // it has nothing that JSON lacks
+	text, _ := json.Marshal(d) // it has nothing that JSON lacks
 	return string(text)
 }

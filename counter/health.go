@@ -49,7 +49,7 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 	_ = c.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
 		info, err := inspect(ctx, server)
 		if err != nil {
-			return nil //nolint:nilerr // Check does not warn of settings that the user may not read
+			return nil // Check does not warn of settings that the user may not read
 		}
 		for _, f := range info.findings() {
 			if f.Code == "store-evicts" || f.Code == "store-volatile" {

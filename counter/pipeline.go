@@ -88,7 +88,7 @@ func (p *pipeline) do(ctx context.Context, r *request) (any, error) {
 	}
 	r.done = make(chan struct{})
 	r.deadline, _ = ctx.Deadline()
-	if to, l := p.enter(r); l != nil { //nolint:contextcheck // one caller's context must not end the flush of others
+	if to, l := p.enter(r); l != nil { // one caller's context must not end the flush of others
 		p.flushAlone(ctx, to, l, r)
 	}
 	select {
@@ -139,7 +139,7 @@ func (p *pipeline) isBrief(r *request) bool {
 func (p *pipeline) flushAlone(ctx context.Context, to slot, l *line, r *request) {
 	p.sendWithin(ctx, []*request{r})
 	if batch := p.next(to, l); batch != nil {
-		go func() { //nolint:contextcheck // as above
+		go func() {
 			p.send(batch)
 			p.flush(to, l)
 		}()

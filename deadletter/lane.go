@@ -172,7 +172,7 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 	if err != nil {
 		return err
 	}
-	pub, err := publisher.New(q.Dial, &publisher.Options{Window: picked}) //nolint:contextcheck // Close ends it
+	pub, err := publisher.New(q.Dial, &publisher.Options{Window: picked}) // Close ends it
 	if err != nil {
 		return err
 	}
@@ -412,7 +412,7 @@ func (w *laneWork) firstMissing() []int64 {
 }
 
 // dropReplaced gives up the positions whose messages have later ones, and reports whether there were any.
-func (w *laneWork) dropReplaced(ctx context.Context) (any bool, err error) {
+func (w *laneWork) dropReplaced(ctx context.Context) (found bool, err error) {
 	if !w.isReplaced() {
 		return false, nil
 	}

@@ -71,7 +71,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if !r.Filter.Everything() {
 		r.Window = min(r.Window, picked)
 	}
-	pub, err := publisher.New(q.Dial, &publisher.Options{Window: r.Window}) //nolint:contextcheck // Close ends it
+	pub, err := publisher.New(q.Dial, &publisher.Options{Window: r.Window}) // Close ends it
 	if err != nil {
 		return Result{}, err
 	}

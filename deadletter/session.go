@@ -390,7 +390,7 @@ const lockSuffix = ".strikes-lock"
 // together may all find the queue busy. lock returns errLocked if the refusal has ended the connection.
 func (s *session) lock(ctx context.Context, begun time.Time) error {
 	if broker.CheckName(s.queue+lockSuffix) != nil {
-		return nil //nolint:nilerr // the name is too long
+		return nil // the name is too long
 	}
 	for {
 		ch, err := s.conn.Channel()

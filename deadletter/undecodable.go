@@ -103,12 +103,13 @@ func (q *Queue) pass(ctx context.Context, most, apart int) (h head, s *session, 
 		return h, s, others, s.lost()
 	}
 	sum := sha256.New()
-	for ok := true; h.n < most; {
+	for h.n < most {
 		ch := others
 		if h.n < apart {
 			ch = s.ch
 		}
 		var d amqp.Delivery
+		var ok bool
 		if d, ok, err = s.get(ctx, ch); err != nil && !errors.As(err, &h.undecodable) {
 			return h, s, others, err
 		}

@@ -87,7 +87,7 @@ func (c *Checkup) report(ctx context.Context, name string) (*Report, error) {
 	r, err := c.queue(ctx, name)
 	switch missing := errors.Is(err, broker.ErrNotFound); {
 	case missing && !c.Named:
-		return nil, nil //nolint:nilnil // there is nothing to report
+		return nil, nil // there is nothing to report
 	case missing:
 		r.Findings = []inspect.Finding{inspect.Say(inspect.CodeNoQueue, inspect.Vars{
 			"vhost": fmt.Sprintf("%q", r.VHost), "queue": shell.Operands(name), "similar": DidYouMean(ctx, c.Conn, c.Need, name),

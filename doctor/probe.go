@@ -199,7 +199,7 @@ func (p *Proof) landing(ctx context.Context, conn *amqp.Connection, f inspect.Fa
 		if err != nil {
 			return err
 		}
-		reason, first := "", ""
+		var reason, first string
 		switch {
 		case q.Consumers > 0:
 			first = "stop its consumers for a moment"

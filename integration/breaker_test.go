@@ -29,7 +29,7 @@ type dependency struct {
 var errAway = errors.New("dial tcp 10.0.0.7:5432: connect: connection refused")
 
 func (x *dependency) handle(_ context.Context, d amqp.Delivery) error {
-	time.Sleep(10 * time.Millisecond) //nolint:forbidigo // the work
+	time.Sleep(10 * time.Millisecond) // the work
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.attempts++
@@ -66,7 +66,7 @@ func TestOutage(t *testing.T) {
 			start(t, consumer.Consumer{Queue: queue, Counter: c, Prefetch: 10, Breaker: 8, Handler: x.handle})
 		}
 		awaitBreaker(t, c, queue, func(b counter.Breaker) bool { return !b.Open.IsZero() })
-		time.Sleep(away) //nolint:forbidigo // the outage
+		time.Sleep(away) // the outage
 		x.mu.Lock()
 		during := x.attempts
 		x.back = time.Now()

@@ -242,7 +242,7 @@ func TestCommandCannotBeStarted(t *testing.T) {
 // readPID reads the process id in a file.
 func readPID(t testing.TB, file string) int {
 	t.Helper()
-	b, err := os.ReadFile(file) //nolint:gosec // a file of the test
+	b, err := os.ReadFile(file)
 	need(t, err)
 	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
 	need(t, err)
@@ -254,7 +254,7 @@ func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
 	}
-	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output() //nolint:gosec,noctx // a number
+	state, err := exec.Command("ps", "-o", "state=", "-p", strconv.Itoa(pid)).Output()
 	return err == nil && !strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
 }
 

@@ -139,7 +139,7 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 			return err
 		}
 	}
-	where := ""
+	var where string
 	switch {
 	case kept.alive != "":
 		where = fmt.Sprintf("by its record it is %s, not dead-lettered; run: strikes counter get %s", kept.alive,

@@ -29,7 +29,7 @@ func reapGroup(leader int) {
 		case err != nil && !errors.Is(err, syscall.EINTR):
 			return
 		case pid == 0:
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) //nolint:forbidigo // the process has been killed
 		}
 	}
 }

@@ -30,9 +30,8 @@ func (s suite) Run() int { return servertest.Run(s.m) }
 
 // The servers of those tests that need some: AMQP_URL and REDIS_URL where given, else private ones.
 var (
-	brokerURL  = servertest.BrokerURL
-	storeURL   = servertest.StoreURL
-	patientURL = servertest.PatientStoreURL
+	brokerURL = servertest.BrokerURL
+	storeURL  = servertest.StoreURL
 
 	managementURL = servertest.ManagementURL
 )

@@ -133,7 +133,7 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 			printable.Name(of))
 	}
 	p.publisher, err = publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: p.timeout,
-		Logger: cli.NewLogger(p.Err, false, nil)}) //nolint:contextcheck // Close ends it
+		Logger: cli.NewLogger(p.Err, false, nil)}) // Close ends it
 	if err != nil {
 		connect.Close(conn)
 		return err

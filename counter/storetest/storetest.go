@@ -168,7 +168,7 @@ func testExpiry(t *testing.T, k keeper) {
 		}
 	}
 	for ; !now.After(soon.Add(200 * time.Millisecond)); now, _ = k.load(t) {
-		time.Sleep(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // by the clock of the store
 	}
 	for name, data := range kindsOfDocs {
 		if _, d := k.load(t, name); d[0] != (counter.Doc{Name: name}) {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
@@ -117,7 +118,7 @@ func TestSlowReader(t *testing.T) {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", u.Host)
 		need(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
-		_ = conn.(*net.TCPConn).SetReadBuffer(1024) //nolint:forcetypeassert // it was dialled as TCP
+		_ = conn.(*net.TCPConn).SetReadBuffer(1024) // it was dialled as TCP
 		if _, err := io.WriteString(conn, "GET /live?screen=queue&queue=payments HTTP/1.1\r\nHost: "+u.Host+
 			"\r\nAccept: text/event-stream\r\n\r\n"); err != nil {
 			t.Fatal(err)

@@ -51,7 +51,7 @@ func newPlant(t testing.TB) *plant {
 func newPlantOn(t testing.TB, kind string) *plant {
 	t.Helper()
 	p := &plant{t: t, amqpURL: servertest.VirtualHost(t), managementURL: servertest.ManagementURL(t)}
-	patient := ""
+	var patient string
 	if addr := map[string]func(testing.TB) string{"postgres": servertest.PostgreSQL,
 		"mysql": servertest.MariaDB}[kind]; addr != nil {
 		at, err := rig.Databases[kind].Prepare(t.Context(), addr(t))

@@ -116,7 +116,7 @@ const closeTimeout = time.Second
 var errURL = &setting.FieldError{Field: "URL", Value: "one that cannot be parsed", Want: urlForm}
 
 // errScheme refuses one that names another protocol, or none.
-var errScheme = &setting.FieldError{Field: "URL", Want: urlForm, //nolint:gosec // the password is RabbitMQ's usual one
+var errScheme = &setting.FieldError{Field: "URL", Want: urlForm, // the password is RabbitMQ's usual one
 	Value: "one without amqp:// or amqps://; for example, write amqp://guest:guest@localhost:5672/"}
 
 // Connect calls a caller's dial function and checks the connection that it returns. The error is a *setting.FieldError

@@ -158,7 +158,7 @@ func (g gatherer) explore(ctx context.Context, f *Facts) error {
 		}
 	}
 	if broker.CheckName(usual) != nil {
-		return nil //nolint:nilerr // a name that no exchange has is no error
+		return nil // a name that no exchange has is no error
 	}
 	_, err = g.follow(ctx, f, func() Route { return f.Known.TraceThrough(f.Queue, usual) })
 	return err
@@ -215,13 +215,13 @@ func (g gatherer) lookUpQueue(ctx context.Context, f *Facts, name string) (*brok
 			}
 			return &q, broker.UnlessRefused(err)
 		case errors.Is(err, broker.ErrNoObject):
-			return nil, nil //nolint:nilnil // it is known that there is none
+			return nil, nil // it is known that there is none
 		}
 		f.silent(err)
 	}
 	d, err := broker.Look(ctx, g.conn, name, nil)
 	if errors.Is(err, broker.ErrNotFound) {
-		return nil, nil //nolint:nilnil // it is known that there is none
+		return nil, nil // it is known that there is none
 	}
 	return &d.Queue, err
 }

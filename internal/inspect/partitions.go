@@ -131,11 +131,11 @@ func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n in
 	}
 	leads, err := api.Bindings(ctx, conn.Config.Vhost, need.Queue)
 	if err != nil {
-		return out, nil //nolint:nilerr // as above
+		return out, nil // as above
 	}
 	chooses, err := api.Bindings(ctx, conn.Config.Vhost, chooser)
 	if err != nil {
-		return out, nil //nolint:nilerr // as above
+		return out, nil // as above
 	}
 	return judgeBindings(need.Queue, n, exist, leads, chooses), nil
 }

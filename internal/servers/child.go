@@ -38,7 +38,7 @@ func startChild(dir *workdir, name string, env []string, args ...string) (*child
 	// A session of its own: a Ctrl-C in the terminal reaches this process only, and the group can be killed whole.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if dir.user != 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(dir.user), Gid: uint32(dir.user)} //nolint:gosec // small
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(dir.user), Gid: uint32(dir.user)} // small
 	}
 	if err := cmd.Start(); err != nil {
 		if dir.user != 0 && errors.Is(err, os.ErrPermission) {
@@ -85,7 +85,7 @@ func (c *child) await(ctx context.Context, probe func(context.Context) error) er
 	for {
 		select {
 		case <-c.done:
-			return fmt.Errorf("%s ended while starting (%v); its log ends:\n%s", c.name, c.err, c.tail())
+			return fmt.Errorf("%s ended while starting (%w); its log ends:\n%s", c.name, c.err, c.tail())
 		case <-ctx.Done():
 			return fmt.Errorf("%s does not answer: %w; last: %w; its log ends:\n%s", c.name, ctx.Err(), last, c.tail())
 		case <-tick.C:

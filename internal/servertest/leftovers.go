@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -87,7 +88,7 @@ func Administer(t testing.TB, method, at, body string) {
 }
 
 func administer(method, at, body string) error {
-	req, err := http.NewRequest(method, at, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(context.Background(), method, at, strings.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -99,7 +99,7 @@ func Build(t testing.TB, name, command string, args ...string) (path string) {
 	programs.Lock()
 	defer programs.Unlock()
 	if programs.dir == "" {
-		dir, err := os.MkdirTemp("", "strikes-programs-")
+		dir, err := os.MkdirTemp("", "strikes-programs-") //nolint:usetesting // for all tests of the package
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -122,7 +122,7 @@ func Go(ctx context.Context, command string, args ...string) *exec.Cmd {
 		Value: "true"}) {
 		args = slices.Insert(args, 0, "-race")
 	}
-	return exec.CommandContext(ctx, "go", slices.Insert(args, 0, command)...) //nolint:gosec // of ours
+	return exec.CommandContext(ctx, "go", slices.Insert(args, 0, command)...)
 }
 
 // Need fails the test unless err is nil. If err says that a server is not installed, it says what to do.

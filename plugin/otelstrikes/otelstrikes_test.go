@@ -321,7 +321,7 @@ func TestTextsAreValid(t *testing.T) {
 	for _, s := range r.GetSpans() {
 		texts := []string{s.Name, s.Status.Description}
 		for _, a := range s.Attributes {
-			texts = append(texts, a.Value.Emit())
+			texts = append(texts, a.Value.String())
 		}
 		if !utf8.ValidString(strings.Join(texts, "")) {
 			t.Errorf("a span has another byte: %q", texts)

@@ -62,15 +62,15 @@ func failed(b *sqlstore.Base, err error) error {
 
 func (s *Store) failed(err error) error { return failed(&s.base, err) }
 
-// passing are the errors after which the same Save may succeed:
+// transient are the errors after which the same Save may succeed:
 //   - 1062: another process inserted the document
 //   - 1213: a deadlock
 //   - 1205: another process kept a lock too long
 //   - 3101: in group replication, another server changed the rows
 //   - 1020: in MariaDB, the row changed since it was read
-const passing = "1062 1213 1205 3101 1020"
+const transient = "1062 1213 1205 3101 1020"
 
 // passes reports whether nothing was saved, and the same Save may succeed now.
 func passes(err error) bool {
-	return sqlstore.Matches(passing, codeOf(err)) || errors.Is(err, errAgain)
+	return sqlstore.Matches(transient, codeOf(err)) || errors.Is(err, errAgain)
 }

@@ -316,11 +316,11 @@ func certificate(t *testing.T) (ca, cert, key string) {
 	write := func(name, kind string, bytes []byte) string {
 		path := filepath.Join(dir, name)
 		text := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: bytes})
-		err := os.WriteFile(path, text, 0o644) //nolint:gosec // for the server
+		err := os.WriteFile(path, text, 0o644) // for the server
 		need(t, err)
 		return path
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // the server runs as another user
+	if err := os.Chmod(dir, 0o755); err != nil { // the server runs as another user
 		t.Fatal(err)
 	}
 	return write("ca.pem", "CERTIFICATE", der), write("cert.pem", "CERTIFICATE", der),

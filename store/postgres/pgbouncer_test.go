@@ -35,14 +35,14 @@ func TestPgbouncer(t *testing.T) {
 	config := fmt.Sprintf("[databases]\n* = host=%s port=%s user=postgres\n[pgbouncer]\nlisten_addr=127.0.0.1\n"+
 		"listen_port=%s\nauth_type=any\npool_mode=transaction\ndefault_pool_size=2\nunix_socket_dir=\n", host, port, listen)
 	file := filepath.Join(dir, "ini")
-	if err := os.WriteFile(file, []byte(config), 0o644); err != nil { //nolint:gosec // pgbouncer runs as another user
+	if err := os.WriteFile(file, []byte(config), 0o644); err != nil { // pgbouncer runs as another user
 		t.Fatal(err)
 	}
 	args := []string{"-q", file}
 	if os.Getuid() == 0 {
 		args = append([]string{"-u", "nobody"}, args...)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // as above
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	bouncer := exec.Command(program, args...)

@@ -167,7 +167,7 @@ func (c *columns) doc(change int32, act int, d counter.Doc) {
 	c.docExpires = append(c.docExpires, sqlstore.Millis(d.Expires))
 	if act == compares {
 		c.compared = append(c.compared, name)
-		c.locks[d.Name] = c.locks[d.Name]
+		c.locks[d.Name] = c.locks[d.Name] //nolint:staticcheck // it puts the name there
 		return
 	}
 	c.changed, c.hasRemoved = append(c.changed, name), c.hasRemoved || d.Data == ""
@@ -184,7 +184,7 @@ func (c *columns) advisory(queue []byte) (keys []int64, exclusive []bool) {
 		h.Write(queue)
 		h.Write([]byte{0})
 		h.Write([]byte(name))
-		key := int64(h.Sum64()) //nolint:gosec // any 64 bits
+		key := int64(h.Sum64()) // any 64 bits
 		of[key] = of[key] || alone
 	}
 	for key := range of {

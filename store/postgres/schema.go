@@ -52,7 +52,7 @@ func Migrate(ctx context.Context, rawURL string) error {
 	if err != nil {
 		return fmt.Errorf("postgres: migrating: %w", failed(&base, err))
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it is given up
 	// The query for the version sees what was committed while the lock was waited for.
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", migrating)); err != nil {

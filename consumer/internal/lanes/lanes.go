@@ -109,6 +109,7 @@ func (h *Blocked) finishRead() {
 	maps.DeleteFunc(h.known, func(_ string, blocked bool) bool { return !blocked })
 }
 
+// IsOwned reports whether the session owns the lanes of the queue.
 func (h *Blocked) IsOwned() bool {
 	select {
 	case <-h.owned:
@@ -183,6 +184,7 @@ func (h *Blocked) Keep(ctx context.Context) {
 	}
 }
 
+// ReadAll reads all blocked lanes from the store.
 func (h *Blocked) ReadAll(ctx context.Context) error {
 	owned := h.IsOwned()
 	for page := (counter.BlockedPage{}); !page.Last; {

@@ -63,7 +63,7 @@ func (c *Redis) start(ctx context.Context, opts RedisOptions) error {
 	}
 	// redis-cli makes the nodes meet, gives the masters the slots and each a replica, and waits until they agree.
 	args := append(append([]string{"--cluster", "create"}, addrs...), "--cluster-replicas", "1", "--cluster-yes")
-	create := exec.CommandContext(ctx, strings.TrimSuffix(bin, "server")+"cli", args...) //nolint:gosec // of ours
+	create := exec.CommandContext(ctx, strings.TrimSuffix(bin, "server")+"cli", args...)
 	if out, err := create.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", create, err, out)
 	}

@@ -92,7 +92,7 @@ func (b *Binary) Strikes(ctx context.Context) (path string, err error) {
 		if b.dir, err = os.MkdirTemp("", "strikes-binary-"); err != nil {
 			return "", err
 		}
-		build := exec.CommandContext(ctx, "go", "build", "-o", b.dir, Module+"/cmd/strikes") //nolint:gosec // made here
+		build := exec.CommandContext(ctx, "go", "build", "-o", b.dir, Module+"/cmd/strikes")
 		if out, err := build.CombinedOutput(); err != nil {
 			return "", errors.Join(fmt.Errorf("building strikes: %w\n%s", err, out), b.Remove())
 		}

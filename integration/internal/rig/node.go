@@ -65,7 +65,7 @@ func (n *Node) Start(ctx context.Context) error {
 }
 
 func shell(ctx context.Context, command string) error {
-	cmd := exec.CommandContext(ctx, "sh", "-c", command) //nolint:gosec // the user's own
+	cmd := exec.CommandContext(ctx, "sh", "-c", command) // the user's own
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", command, err)
@@ -108,7 +108,7 @@ func (n *Node) Queue(name string) (q amqp.Queue, err error) {
 // Publish publishes messages and waits for all confirms.
 func (n *Node) Publish(ctx context.Context, all []publisher.Message) error {
 	dial := publisher.BufferedDialer(n.URL, amqp.Config{})
-	pub, err := publisher.New(dial, nil) //nolint:contextcheck // Close ends it
+	pub, err := publisher.New(dial, nil) // Close ends it
 	if err != nil {
 		return err
 	}

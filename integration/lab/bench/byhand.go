@@ -22,7 +22,7 @@ func byHand(way *ways.Way) loop {
 		}
 		return t.consume(ctx, way, handle, func(handled error) {
 			if handled == nil || handled == errLast { //nolint:errorlint // it is never wrapped
-				t.tally.settle(1)
+				t.tally.settle()
 			}
 		})
 	}

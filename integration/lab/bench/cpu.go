@@ -32,7 +32,7 @@ const tickOfCPU = 10 * time.Millisecond
 func groupCPU(id int) (sum time.Duration) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range paths {
-		stat, _ := os.ReadFile(path) //nolint:gosec // of /proc; fails for a process that has just ended
+		stat, _ := os.ReadFile(path) // of /proc; fails for a process that has just ended
 		if group, used := readStat(stat); group == id {
 			sum += used
 		}

@@ -33,7 +33,7 @@ func ours(settings consumer.Consumer) measurement {
 		} else {
 			c.Handler = func(_ context.Context, d amqp.Delivery) error {
 				err := t.tally.handle(&d)
-				t.tally.settle(1)
+				t.tally.settle()
 				return err
 			}
 		}
@@ -92,6 +92,6 @@ type settlements struct{ *tally }
 
 func (s settlements) Observe(_ context.Context, e consumer.Event) {
 	if e.Outcome == consumer.OutcomeAck || e.Outcome == consumer.OutcomeDeadLetter {
-		s.settle(1)
+		s.settle()
 	}
 }

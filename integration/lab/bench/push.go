@@ -43,7 +43,7 @@ func (t *trial) endpoint() http.Handler {
 		d := amqp.Delivery{Body: body}
 		err = t.tally.handle(&d)
 		if err == nil || t.tally.last(&d) {
-			defer t.tally.settle(1)
+			defer t.tally.settle()
 		}
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -78,7 +78,7 @@ func (t *tally) number(d *amqp.Delivery) (int, bool) {
 		return 0, false
 	}
 	i := binary.BigEndian.Uint64(d.Body)
-	return int(i), i < uint64(len(t.attempts)) //nolint:gosec // compared next
+	return int(i), i < uint64(len(t.attempts)) // compared next
 }
 
 // last reports whether a message has had all its attempts.
@@ -87,9 +87,9 @@ func (t *tally) last(d *amqp.Delivery) bool {
 	return ok && t.attempts[i].Load() > retries
 }
 
-// settle counts that n more messages were acked or dead-lettered. With the last, done is closed.
-func (t *tally) settle(n int) {
-	if t.settled.Add(int64(n)) == int64(len(t.attempts)) {
+// settle counts one more message that was acked or dead-lettered. With the last, done is closed.
+func (t *tally) settle() {
+	if t.settled.Add(1) == int64(len(t.attempts)) {
 		close(t.done)
 	}
 }

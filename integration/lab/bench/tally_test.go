@@ -64,7 +64,7 @@ func TestTallyFindsWhatIsOff(t *testing.T) {
 			for i := range n {
 				for y.handle(delivery(i)) != nil && !y.last(delivery(i)) {
 				}
-				y.settle(1)
+				y.settle()
 			}
 			<-y.done
 			tt.also(y)

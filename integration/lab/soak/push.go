@@ -88,8 +88,8 @@ func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) error {
 // consumer is killed when that is closed, also because this process ends.
 func (p *pusher) command(spec workerSpec) (cmd *exec.Cmd, stdin io.Closer, err error) {
 	url := fmt.Sprintf("http://%s/%d", p.address, spec.Number)
-	cmd = exec.Command("sh", "-c", guarded, "sh", p.binary, "consume", spec.Queue, "--http", url,
-		"--json", //nolint:gosec,noctx // built here; the fleet ends it
+	cmd = exec.Command("sh", "-c", guarded, "sh", p.binary, "consume", spec.Queue, //nolint:noctx // the fleet ends it
+		"--http", url, "--json",
 		"--concurrency", strconv.Itoa(spec.Concurrency), "--prefetch", strconv.Itoa(spec.Prefetch), "--max-retries",
 		strconv.Itoa(spec.MaxRetries),
 		"--backoff", fmt.Sprintf("%v..%v", spec.FirstBackoff, spec.MostBackoff), "--handler-timeout",

@@ -138,7 +138,8 @@ func (s *Session) work(ctx context.Context, deliveries <-chan amqp.Delivery) err
 		if ctx.Err() != nil {
 			continue
 		}
-		handled, err := s.Handle(&d), error(nil)
+		var err error
+		handled := s.Handle(&d)
 		switch {
 		case handled != nil:
 			err = s.fail(ctx, s, &d)
@@ -177,7 +178,7 @@ func (c *Client) again(d *amqp.Delivery) amqp.Publishing {
 	if headers == nil {
 		headers = amqp.Table{}
 	}
-	headers[retriedHeader] = int32(retried(d) + 1) //nolint:gosec // a handful
+	headers[retriedHeader] = int32(retried(d) + 1) // a handful
 	if c.Copies != nil {
 		copied := uuid.NewString()
 		headers[copyHeader] = copied

@@ -31,6 +31,7 @@ func Fail(b *testing.B, name string, store counter.Store) {
 			took[i] += time.Since(began)
 		}
 	}
+	//nolint:forbidigo // a line of the benchmark
 	fmt.Printf("failing path: %s %.2f of Redis (%v, %v)\n", name, float64(took[1])/float64(took[0]), took[0], took[1])
 }
 

@@ -59,7 +59,7 @@ func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need ins
 func (b *Broker) guessing() (*http.Client, error) {
 	uri, err := amqp.ParseURI(b.URL)
 	if err != nil || uri.Scheme != "amqps" || uri.CACertFile == "" && uri.CertFile == "" && uri.ServerName == "" {
-		return guessing, nil //nolint:nilerr // the URL was parsed before
+		return guessing, nil // the URL was parsed before
 	}
 	settings := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: uri.ServerName}
 	if uri.CACertFile != "" {
@@ -198,7 +198,7 @@ func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
 func (f *Flags) Partitions(ctx context.Context, queue string) (of string, n int, err error) {
 	b, err := f.Broker()
 	if err != nil {
-		return "", 0, nil //nolint:nilerr // it cannot be asked
+		return "", 0, nil // it cannot be asked
 	}
 	asking, cancel := context.WithTimeout(ctx, guessTimeout)
 	defer cancel()

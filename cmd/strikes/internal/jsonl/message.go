@@ -49,12 +49,12 @@ type Message struct {
 }
 
 // texts are those that AMQP allows to be any bytes, by their names in JSON.
-func (p *Message) texts() map[string]*string {
+func (e *Message) texts() map[string]*string {
 	return map[string]*string{
-		"id": &p.ID, "content_type": &p.ContentType, "content_encoding": &p.ContentEncoding,
-		"correlation_id": &p.CorrelationID,
-		"reply_to":       &p.ReplyTo, "type": &p.Type, "app_id": &p.AppID, "user_id": &p.UserID, "expiration": &p.Expiration,
-		"routing_key": &p.RoutingKey,
+		"id": &e.ID, "content_type": &e.ContentType, "content_encoding": &e.ContentEncoding,
+		"correlation_id": &e.CorrelationID,
+		"reply_to":       &e.ReplyTo, "type": &e.Type, "app_id": &e.AppID, "user_id": &e.UserID, "expiration": &e.Expiration,
+		"routing_key": &e.RoutingKey,
 	}
 }
 
