@@ -59,6 +59,11 @@ class Proxy:
         with self._lock:
             self._sockets -= {source, sink}
 
+    def move(self, url: str) -> None:
+        """Lead new connections to another server."""
+        target = urlsplit(url)
+        self._target = (target.hostname, target.port)
+
     def cut(self) -> None:
         """Cut every connection."""
         with self._lock:

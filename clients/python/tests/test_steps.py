@@ -11,6 +11,7 @@ import redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from proxy import Proxy
 from strikes import keys as k
 from strikes import steps
 from strikes.counter import AsyncCounter, Counter
@@ -35,10 +36,15 @@ class Blocking:
 
 
 @pytest.fixture(params=[Counter.from_url, Blocking], ids=["sync", "asyncio"])
-def counter(request, redis_url, prefix, monkeypatch):
+def dial(request, monkeypatch):
     for name in ("READ_TIMEOUT", "CONNECT_TIMEOUT"):  # a test sends a step once, and a busy machine is no outage
         monkeypatch.setattr(f"strikes.counter.{name}", 60.0)
-    made = request.param(redis_url, prefix=prefix)
+    return request.param
+
+
+@pytest.fixture
+def counter(dial, redis_url, prefix):
+    made = dial(redis_url, prefix=prefix)
     yield made
     made.close()
 
@@ -192,3 +198,19 @@ def test_fault_of(text, want):
 )
 def test_texts_that_are_no_record(text):
     assert parse_record(text) is None
+
+
+def test_a_failover_behind_one_address(dial, own_redis, redis_url, prefix):
+    """The old server is a replica then. It keeps its connections, and takes no step."""
+    proxy = Proxy(own_redis.url)
+    counter = dial(proxy.url, prefix=prefix)
+    counter.fail(attempt("t1"), Failure(4))
+    with redis.Redis.from_url(own_redis.url) as old:
+        old.replicaof("127.0.0.1", 1)
+    proxy.move(redis_url)
+    with pytest.raises(StoreError) as refused:
+        counter.fail(attempt("t2"), Failure(4))
+    assert refused.value.fault is Fault.READ_ONLY
+    assert counter.fail(attempt("t2"), Failure(4)).code is ReplyCode.REQUEUE
+    counter.close()
+    proxy.close()

@@ -85,6 +85,14 @@ class _Base:
             )
         return StoreError(_fault(err, text), f"{where}: {text}")
 
+    def _leads_to_replica(self, error: StoreError) -> bool:
+        """Whether a failover made a replica of the server, which keeps its connections. New ones may lead elsewhere.
+
+        Pools of other kinds close theirs by themselves, or cannot close idle ones alone.
+        """
+        pools = (redis.ConnectionPool, redis.asyncio.ConnectionPool)
+        return error.fault is Fault.READ_ONLY and type(getattr(self._client, "connection_pool", None)) in pools
+
     def _result(self, call: Call, reply: Any) -> Any:
         """Return the reply to one step. An error may be one element of the reply."""
         if not call.several:
@@ -159,7 +167,10 @@ class Counter(_Base):
             except rx.NoScriptError:
                 reply = self._client.execute_command(*_by_source(call))
         except _STORE as err:
-            raise self._error(call, err) from None
+            error = self._error(call, err)
+            if self._leads_to_replica(error):
+                self._client.connection_pool.disconnect(inuse_connections=False)
+            raise error from None
         return self._result(call, reply)
 
     def start(self, attempt: Attempt, mode: Mode, limit: int) -> Reply:
@@ -232,7 +243,10 @@ class AsyncCounter(_Base):
             except rx.NoScriptError:
                 return await self._client.execute_command(*_by_source(call))
         except _STORE as err:
-            raise self._error(call, err) from None
+            error = self._error(call, err)
+            if self._leads_to_replica(error):
+                await self._client.connection_pool.disconnect(inuse_connections=False)
+            raise error from None
 
     async def start(self, attempt: Attempt, mode: Mode, limit: int) -> Reply:
         """As Counter.start."""
