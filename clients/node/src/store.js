@@ -38,8 +38,6 @@ export function dialStore(url, options = {}) {
   const all = {
     connectTimeout: 2000, retryStrategy: reconnectDelay, keepAlive: 10_000, noDelay: true,
     disableClientInfo: true, maxLoadingRetryTime: 500,
-    // After a failover the connection leads to a server that is a replica now.
-    reconnectOnError: (/** @type {Error} */ err) => err.message.startsWith('READONLY'),
     ...options, ...SAFE,
   }
   return path ? new Redis({ path: decodeURIComponent(path[1]), ...all }) : new Redis(url, all)
@@ -141,7 +139,10 @@ export class Store {
       const [name, ...args] = words
       return await Promise.race([/** @type {any} */ (this.redis).callBuffer(name, ...args), late])
     } catch (err) {
-      throw storeError(err)
+      const failed = storeError(err)
+      // After a failover the connection leads to a server that is a replica now.
+      if (failed.fault === 'read-only' && this.redis.stream === stream) this.redis.disconnect(true)
+      throw failed
     } finally {
       clearTimeout(timer)
       clearImmediate(read)

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import { after, test } from 'node:test'
 import { Redis } from 'ioredis'
 import { Counter, dial } from '../src/counter.js'
@@ -7,7 +9,7 @@ import { keys } from '../src/key.js'
 import { parseRecord } from '../src/record.js'
 import { newToken } from '../src/token.js'
 import { listen } from './proxy.js'
-import { plainRedis, redisURL, unique } from './servers.js'
+import { eventually, plainRedis, redisURL, unique } from './servers.js'
 
 const redis = plainRedis()
 const counter = dial(redisURL)
@@ -179,3 +181,26 @@ test('a reply that came while the event loop was blocked is in time', async (t) 
   assert.equal(own.redis.stream, stream)
   assert.ok(stream.writable, 'the connection is kept')
 })
+
+const denied = "READONLY You can't write against a read only replica."
+for (const [version, says] of [
+  ['7', denied], ['6', `ERR Error running script (call to f_1): @user_script:1: -${denied}`]
+]) {
+  test(`a server of Redis ${version} that became a replica is left: its address may lead elsewhere now`, async (t) => {
+    let connections = 0
+    const info = 'redis_version:7.0.0\r\nloading:0'
+    const server = createServer((socket) => {
+      connections++
+      socket.on('error', () => {})
+      socket.on('data', (data) => {
+        const asks = data.toString('latin1').includes('info')
+        socket.write(asks ? `$${info.length}\r\n${info}\r\n` : `-${says}\r\n`)
+      })
+    })
+    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const away = dial(`redis://127.0.0.1:${server.address().port}`)
+    t.after(() => { away.close(); server.close() })
+    await assert.rejects(away.fail(attempt(), { limit: 4 }), { fault: 'read-only' })
+    await eventually(() => connections === 2, 'another connection')
+  })
+}
