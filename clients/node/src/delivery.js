@@ -202,8 +202,9 @@ export function identify(message) {
 /** @param {import('./settings.js').Settings} settings @param {ConsumeMessage} message */
 function keyOf(settings, message) {
   try {
+    /** @type {any} */
     const key = settings.key?.(message)
-    return key === undefined || key === null ? NONE : Buffer.from(/** @type {string} */ (key))
+    return key === undefined || key === null ? NONE : Buffer.from(Number.isSafeInteger(key) ? String(key) : key)
   } catch (error) { // a message that makes it throw must not end every session that receives it
     settings.logger.error('key threw', { queue: settings.queue, error })
     return NONE

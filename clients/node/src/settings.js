@@ -69,8 +69,8 @@ import { thisProcess } from './token.js'
  *   5 minutes if absent, Infinity is none, at most half the consumerTimeout
  * @property {number} [consumerTimeout] ms:
  *   the broker's delivery acknowledgement timeout; 30 minutes if absent, a minute at least
- * @property {(message: import('amqplib').ConsumeMessage) => string | Buffer | undefined} [key] returns the id of a
- *   message; if absent, its message id
+ * @property {(message: import('amqplib').ConsumeMessage) => string | Buffer | number | undefined} [key] returns the id
+ *   of a message: a number is whole, and stands for its digits; if absent, its message id
  * @property {string} [name] names this process to operators; the host's name and the process id if absent
  * @property {(event: Event) => void} [observer] gets every outcome
  * @property {Logger} [logger] such as console:
@@ -166,6 +166,7 @@ function validate(s) {
   need('isolation', s.isolation, ['suspects', 'off'].includes(s.isolation), 'suspects or off')
   need('backoff', s.backoff, isPlain(s.backoff), 'a function of the number of failed attempts, and not async')
   need('key', s.key, s.key === undefined || isPlain(s.key), 'a function of a message, and not async')
+  need('name', s.name, typeof s.name === 'string', 'a text')
   need('observer', s.observer, typeof s.observer === 'function', 'a function of an event')
   need(
     'consumerTimeout', s.consumerTimeout, Number.isFinite(s.consumerTimeout) && s.consumerTimeout >= 60_000,

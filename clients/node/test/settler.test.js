@@ -215,6 +215,19 @@ test('callbacks that throw', async () => {
   assert.equal((await handle(fakeStore(reply('REQUEUE')), message(), () => Promise.reject())).outcome, 'requeue')
 })
 
+test('a key that is a whole number is its digits', async () => {
+  const ids = []
+  for (const key of [17, '17', 1.5, NaN]) {
+    await handle(fakeStore(), message(), (_, { id }) => { ids.push(id.toString()) }, { key: () => key })
+  }
+  assert.deepEqual(ids, ['17', '17', '', ''])
+})
+
+test('a name that is no text is refused: no step could be sent', () => {
+  const named = { queue: 'q', counter: fakeStore(), name: 17 }
+  assert.throws(() => new Settler(named), { name: 'FieldError', field: 'name' })
+})
+
 test('callbacks whose promises are rejected', async () => {
   const errors = []
   const logger = { info() {}, warn() {}, error: (text, { error }) => errors.push(error.message) }

@@ -106,7 +106,7 @@ async def coroutine(_):
     [
         {"key": coroutine}, {"observer": coroutine}, {"backoff": coroutine},
         {"max_retries": -1}, {"max_retries": 1001}, {"max_retries": 2.5}, {"max_age": -1}, {"max_age": float("nan")},
-        {"consumer_timeout": 5}, {"handler_timeout": 0}, {"handler_timeout": 901},
+        {"consumer_timeout": 5}, {"handler_timeout": 0}, {"handler_timeout": 901}, {"name": 17},
     ],
 )
 def test_refused_settings(redis_url, wrong):

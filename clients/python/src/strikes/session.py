@@ -127,6 +127,8 @@ class Settings:
     def __post_init__(self) -> None:
         self.retry, self.isolation = Retry(self.retry), Isolation(self.isolation)
         self.name = self.name or PROCESS.name
+        if not isinstance(self.name, str):
+            raise SettingError("name", self.name, "a text")
         if not self.queue:
             raise SettingError("queue", self.queue, "the name of the queue to consume")
         if not isinstance(self.max_retries, int) or not 0 <= self.max_retries <= 1000:
