@@ -19,7 +19,7 @@ import redis
 from clients import ADAPTERS, Running
 from conftest import PATIENCE, ROOT, until
 from proxy import Proxy
-from strikes import Reject, RetryAfter, RetryAtMost, SettingError, consuming, keys as k
+from strikes import Reject, RetryAfter, RetryAtMost, SettingError, blocking, consuming, keys as k
 from strikes.consuming import Refused, UncleanStop
 from strikes.errors import Fault, StoreError
 from strikes.keys import Message
@@ -462,6 +462,25 @@ def test_a_stop_on_a_frozen_broker_is_unclean(start, classic, amqp_url):
     with pytest.raises(UncleanStop):
         consumer.stop()
     proxy.close()
+
+
+def test_a_thread_that_cannot_be_started_is_no_undecodable_message(classic, amqp_url, redis_url, prefix, monkeypatch):
+    """Each delivery that waits has a thread, and the system bounds their number."""
+    submit, states, refused = blocking.THREADS.submit, [], []
+
+    def full(job):
+        if states == [True] and not refused:
+            refused.append(job)
+            raise RuntimeError("can't start new thread")
+        submit(job)
+
+    monkeypatch.setattr(blocking.THREADS, "submit", full)
+    consumer = Running("pika", classic.name, Calls(), amqp_url, redis_url, prefix, consuming=states.append)
+    until(lambda: states == [True])
+    classic.publish(b"", "1")
+    until(lambda: "ack" in consumer.outcomes())
+    consumer.stop()
+    assert states == [True, False, True, False] and consumer.outcomes() == ["ack"]
 
 
 def test_blocked_lanes(start, classic, redis_url, prefix):

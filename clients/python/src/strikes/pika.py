@@ -361,7 +361,11 @@ class _Session:
         with self._lock:
             self._tasks += 1
         drive = self.driver.drive
-        self.session.admit(d, lambda: THREADS.submit(lambda: drive(carry(self.session, d))))
+        try:
+            self.session.admit(d, lambda: THREADS.submit(lambda: drive(carry(self.session, d))))
+        except RuntimeError as error:  # no thread can be started; pika would take it for a frame that it cannot decode
+            self.session.fail(error)
+            self.done(d)
 
     def _flush(self) -> None:
         """Send the settlements."""
