@@ -450,6 +450,29 @@ def test_a_stop_on_a_slow_broker_is_clean(start, classic, amqp_url):
     proxy.close()
 
 
+def test_a_connection_that_is_lost_while_it_drains_cancels_handlers(start, classic, amqp_url):
+    """Their messages have returned, and run elsewhere."""
+    began, cancelled = threading.Event(), threading.Event()
+
+    def handler(delivery):
+        began.set()
+        while not delivery.attempt.cancelled:
+            time.sleep(0.01)
+        cancelled.set()
+
+    proxy = Proxy(amqp_url)
+    states = []
+    consumer = start(classic.name, handler, amqp=proxy.url, drain_timeout=600, consuming=states.append)
+    classic.publish(b"", "1")
+    until(began.is_set)
+    consumer.consumer.stop()
+    until(lambda: states == [True, False])
+    proxy.close()
+    until(cancelled.is_set, "the handler is cancelled")
+    with pytest.raises(UncleanStop):
+        consumer.stop()
+
+
 def test_a_stop_on_a_frozen_broker_is_unclean(start, classic, amqp_url):
     """The last ack may be lost: its message may be handled again."""
     frozen = threading.Event()

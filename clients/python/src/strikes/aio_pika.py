@@ -537,7 +537,7 @@ class _Session:
         self._tell(False)  # it may take long
         if error is None:
             await self._finish_by(self.c._flow.drain_timeout)
-            if self._under_way:
+            if self._under_way and not self.error:
                 self.c._settings.logger.warning(
                     "handlers are cancelled: they did not end within the drain timeout, queue %s",
                     self.c._settings.queue,
@@ -561,8 +561,8 @@ class _Session:
             if self.channel.is_closed or self._connection_lost:
                 self.error = self.error or SessionLost("the channel is closed")
                 self._woken.set()
-                if seconds > SETTLE_TIMEOUT:
-                    return
+                if not self.session.live.fired:
+                    return  # it need not drain any more
             await sleep_until(self._idle, TICK)
 
     async def _close_channel(self) -> None:

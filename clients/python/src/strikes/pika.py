@@ -406,7 +406,7 @@ class _Session:
         lost = error is not None
         if not lost:
             self._finish_by(time.monotonic() + self.c._flow.drain_timeout)
-            if self._tasks and not self.wire.lost:
+            if self._tasks and not self.error:
                 self.c._settings.logger.warning(
                     "handlers are cancelled: they did not end within the drain timeout, queue %s",
                     self.c._settings.queue,
@@ -432,6 +432,8 @@ class _Session:
                 self.error = self.error or SessionLost("the channel is closed")
                 self._flush()
                 self._turn(0)
+                if not self.session.live.fired:
+                    return  # it need not drain any more
 
     def _close_channel(self) -> None:
         """Close the channel so that the acks have arrived.
