@@ -72,7 +72,7 @@ func (r reader) file(ctx context.Context, name string) error {
 	if name == "-" {
 		return r.lines(ctx, "stdin", r.stdin)
 	}
-	f, err := os.Open(name) //nolint:gosec // the user names it
+	f, err := os.Open(name)
 	if err != nil {
 		return cli.Misuse(err)
 	}
