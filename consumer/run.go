@@ -72,7 +72,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 		err = c.runSession(ctx, dial, &kept, func(s *session) {
 			connected = true
 			s.late, s.deadLettersFrom = after, deadLettersFrom(n, time.Now(), failed)
-			s.consuming = func() { consumed, serving = true, true }
+			s.consuming, s.again = func() { consumed, serving = true, true }, n > 1
 			if careful {
 				s.beCareful()
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -135,7 +136,11 @@ func (s *session) serve(ctx context.Context, l *link) error {
 	s.prepare(stop, live)
 	s.consuming()
 	s.isConsuming(true)
-	s.Logger.Info("consuming", "queue", s.Queue, "prefetch", s.Prefetch, "concurrency", s.Concurrency)
+	level := slog.LevelInfo
+	if s.again {
+		level = slog.LevelWarn
+	}
+	s.Logger.Log(ctx, level, "consuming", "queue", s.Queue, "prefetch", s.Prefetch, "concurrency", s.Concurrency)
 
 	var beside sync.WaitGroup
 	for _, r := range s.rooms {

@@ -49,6 +49,7 @@ type session struct {
 	route           *route    // that dead letters take; if nil, it is not checked
 	deadLettersFrom time.Time // dead letters are held until then
 	consuming       func()    // called when the broker has accepted the consumer
+	again           bool      // a warning said that there was no session
 
 	acks *acks.Batcher[*delivery] // of the unsettled deliveries
 	link *link                    // once it consumes

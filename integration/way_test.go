@@ -396,6 +396,19 @@ func (c consuming) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// TestConsumingAgainIsAWarning: who was warned that a session ended hears that the next one consumes.
+func TestConsumingAgainIsAWarning(t *testing.T) {
+	t.Parallel()
+	between, way := proxied(t, brokerURL(t))
+	log := new(lockedBuffer)
+	runConsumer(t, consumer.Consumer{Queue: declared(t, topology.Classic), Counter: counters(t), Handler: failFor(),
+		Logger: slog.New(slog.NewTextHandler(log, nil))}, consumer.Dialer(way, amqp.Config{}))
+	says := func(line string) func() bool { return func() bool { return strings.Contains(log.String(), line) } }
+	eventually(t, "the first session", says("level=INFO msg=consuming"))
+	between.Cut()
+	eventually(t, "the second session", says("level=WARN msg=consuming"))
+}
+
 // TestStopHandsOverInOrder stops one consumer of a single-active-consumer queue while another waits for its turn.
 func TestStopHandsOverInOrder(t *testing.T) {
 	t.Parallel()

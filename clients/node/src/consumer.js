@@ -214,7 +214,12 @@ export class Consumer {
           err
         )
       }
-      throw err
+      if (!text.includes('Expected ConnectionOpenOk; got <ConnectionClose')) throw err
+      // amqplib does not say why the broker closed it.
+      throw new Error(
+        `the broker does not open the virtual host: correct it in the URL, or give the user access to it: ${text}`,
+        { cause: err }
+      )
     } finally {
       off?.()
     }

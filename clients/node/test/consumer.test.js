@@ -271,6 +271,16 @@ test('a broker that is away is logged at once, and not with each dial', async (t
   assert.deepEqual(told, ['no connection to the broker; dialling goes on'])
 })
 
+test('a virtual host that does not exist is named in the log', async (t) => {
+  const f = await fixture(t)
+  const told = []
+  const logger = { debug() {}, info() {}, error() {}, warn: (_, { error }) => told.push(error.message) }
+  const { stop } = f.consume(() => {}, { url: new URL('/no-such-host', amqpURL).href, logger })
+  await eventually(() => told.length > 0, 'a warning')
+  await stop()
+  assert.match(told[0], /does not open the virtual host: correct it in the URL/)
+})
+
 test('partitions are refused', async (t) => {
   const f = await fixture(t)
   const name = `${f.queue}.parts`
