@@ -106,6 +106,7 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 			done++
 		}
 		w.doubt = w.doubt || slices.ContainsFunc(failed.Errs[done:], mayBePublished)
+		err = asReplay(failed.Errs[done])
 	}
 	return done, cmp.Or(err, w.takeOff(sending, part[:done], &w.result.Replayed))
 }

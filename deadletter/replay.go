@@ -329,6 +329,26 @@ func fateOf(err error) fate {
 	return ended
 }
 
+// asReplay says of an undecided message that a repeated replay decides. Whoever publishes it by hand, as package
+// publisher advises, publishes it a second time: its dead letter stays.
+func asReplay(err error) error {
+	var failed *publisher.Error
+	if !errors.As(err, &failed) || !failed.Undecided {
+		return err
+	}
+	return &undecidedError{failed}
+}
+
+type undecidedError struct{ cause *publisher.Error }
+
+func (e *undecidedError) Error() string {
+	plain := *e.cause
+	plain.Undecided = false
+	return plain.Error() + "; it may or may not be published, and stays in the dead-letter queue: repeat the replay"
+}
+
+func (e *undecidedError) Unwrap() error { return e.cause }
+
 // mayBePublished reports whether a message with this outcome is published, or undecided.
 func mayBePublished(err error) bool {
 	fate := fateOf(err)
@@ -369,7 +389,7 @@ func (w *replaying) publish(ctx context.Context, messages []*Message) []error {
 	var failed *publisher.BatchError
 	if err := w.pub.PublishAll(sending, batch); errors.As(err, &failed) {
 		for i, err := range failed.Errs {
-			outcomes[of[i]] = err
+			outcomes[of[i]] = asReplay(err)
 		}
 	}
 	return outcomes
