@@ -88,9 +88,6 @@ func (d *dialled) All(ctx context.Context) (ops.Overview, error) { return d.all.
 
 func (d *dialled) Close() { d.all.Close() }
 
-// together is how many queues are examined at the same time: each takes about ten requests to the management API.
-const together = 4
-
 // Examine opens one connection for the queues and one for the broker, because either may take all the time or end its
 // connection.
 func (d *dialled) Examine(ctx context.Context, queue string, retries int, show func(doctor.Report, int)) (err error) {
@@ -108,7 +105,7 @@ func (d *dialled) Examine(ctx context.Context, queue string, retries int, show f
 	err = d.with(ctx, func(conn *amqp.Connection) error {
 		need := d.need("")
 		need.MaxRetries = retries
-		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: len(names) > 0, Together: together}
+		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: len(names) > 0}
 		if !up.Named {
 			listed, err := doctor.List(ctx, conn, need)
 			if names = listed.Queues; err != nil {

@@ -30,8 +30,6 @@ type Checkup struct {
 	Named bool           // an operator named the queues; else they were listed
 	Probe bool           // prove facts on scratch queues where that is possible
 
-	Together int // queues examined at the same time; 0: one
-
 	mute    atomic.Bool // the store did not reply
 	mu      sync.Mutex  // guards listing
 	listing *Listing    // nil: not listed yet
@@ -47,39 +45,56 @@ type Report struct {
 	Err      error             // why it was not examined, or not in full; nil: it was
 }
 
-// Queues examines queues, Together at a time, and shows each report when it is there. A queue that was listed and is
-// gone has no report. If a queue cannot be examined, its report has an Err and the others are examined. Queues ends
-// early, and returns why, if show fails, if ctx ends or if the connection is closed.
+// together is how many queues are examined at the same time: each takes about ten requests to the management API.
+const together = 4
+
+// Queues examines queues, four at a time unless it probes, and shows their reports in their order. A queue that was
+// listed and is gone has no report. If a queue cannot be examined, its report has an Err and the others are examined.
+// Queues ends early, and returns why, if show fails, if ctx ends or if the connection is closed.
 func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) error) error {
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
+	ctx, stop := context.WithCancel(ctx)
 	var all panics.Group
-	var showing sync.Mutex
-	all.SetLimit(max(c.Together, 1))
-	for _, name := range names {
+	defer all.Wait() //nolint:errcheck // none fails
+	defer stop()
+	type answer struct {
+		*Report
+		err error
+	}
+	begun := make([]chan answer, 0, len(names))
+	begin := func(name string) {
+		examined := make(chan answer, 1)
+		begun = append(begun, examined)
 		all.Go(func() error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
+			defer close(examined) // also if it panics
 			r, err := c.report(ctx, name)
-			showing.Lock()
-			defer showing.Unlock()
-			switch {
-			case ctx.Err() != nil:
-				return context.Cause(ctx)
-			case err != nil && c.Conn.IsClosed():
-			case err != nil:
-				err = show(Report{Subject: "queue", Name: name, VHost: c.Conn.Config.Vhost, Err: err})
-			case r != nil:
-				err = show(*r)
-			}
-			if err != nil {
-				stop(err)
-			}
-			return err
+			examined <- answer{r, err}
+			return nil
 		})
 	}
-	return all.Wait()
+	ahead := together
+	if c.Probe {
+		ahead = 1
+	}
+	for n, name := range names {
+		for len(begun) < min(n+ahead, len(names)) {
+			begin(names[len(begun)])
+		}
+		r := <-begun[n]
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case r.err != nil && c.Conn.IsClosed():
+			return r.err
+		case r.err != nil:
+			r.Report = &Report{Subject: "queue", Name: name, VHost: c.Conn.Config.Vhost, Err: r.err}
+		case r.Report == nil:
+			continue
+		}
+		if err := show(*r.Report); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // report examines a queue. It is nil if the queue was listed and is gone.
