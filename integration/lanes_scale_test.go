@@ -41,6 +41,9 @@ const (
 // list show a page. With -scale.judge it fails if one of them takes longer than its goal, or occupies the store for
 // longer.
 func TestManyBlockedLanes(t *testing.T) {
+	if !*scaleJudge {
+		t.Parallel()
+	}
 	strikes := servertest.Program(t, "cmd/strikes")
 	for _, c := range []struct{ lanes, messages int }{{*scaleLanes, 10}, {1, *scaleDeep}} {
 		t.Run(fmt.Sprintf("%d with %d", c.lanes, c.messages), func(t *testing.T) {

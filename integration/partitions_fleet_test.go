@@ -320,6 +320,7 @@ var fleetFaults = []string{"kill", "stop", "cut", "join", "store away", "leave",
 // keys are handled. The environment's STRIKES_PARTITIONS, fields of a long soak in JSON, makes it longer: see make
 // soak-partitions.
 func TestPartitionFleet(t *testing.T) {
+	t.Parallel()
 	soaks := map[string]soak{
 		"quorum": {Messages: 2500, Keys: 100, Partitions: 8, Processes: 3, Faults: 6, Outage: 2 * time.Second},
 		"classic, requeued": {Messages: 600, Keys: 40, Partitions: 4, Processes: 2, Faults: 3, Type: topology.Classic,
