@@ -21,7 +21,7 @@ type workers struct {
 
 func newWorkers(n int, idle func()) *workers {
 	w := &workers{idle: idle}
-	w.free.Store(int32(n)) // 65535 at most
+	w.free.Store(int32(n))
 	return w
 }
 

@@ -96,7 +96,7 @@ func TestAuditThatCannotBeWritten(t *testing.T) {
 	store := miniredis.RunT(t)
 	c, err := counter.Dial("redis://"+store.Addr(), nil)
 	need(t, err)
-	defer c.Close() // the server goes with the test
+	defer c.Close()
 	store.SetError("OOM command not allowed")
 	q, warned := &Queue{Store: c.Admin(), VHost: "/", Name: "orders"}, error(nil)
 	q.Warn = func(err error) { warned = err }

@@ -41,7 +41,7 @@ func Append(f *os.File, lines []byte) error {
 
 // SyncDir makes sure that a new file in a directory has its name on disk.
 func SyncDir(name string) error {
-	d, err := os.Open(name) // the user names it
+	d, err := os.Open(name)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ type app struct{ cli.Streams }
 
 // run runs the command line args, whose first is the program's name, and returns the exit code.
 func run(ctx context.Context, s cli.Streams, args []string) int {
-	return cli.Run(ctx, s, (&app{s}).root(), args) // a command gets ctx when it runs
+	return cli.Run(ctx, s, (&app{s}).root(), args)
 }
 
 func (a *app) root() *cobra.Command {

@@ -68,7 +68,7 @@ var errNotStarted = errors.New("the command cannot be started")
 // if the command has not ended soon after. Processes that the command started are killed in any case, so none outlives
 // the attempt.
 func (c *program) Run(ctx context.Context, env []string, body []byte) error {
-	cmd := exec.CommandContext(ctx, c.Path, c.Args...) // the user asked to run it
+	cmd := exec.CommandContext(ctx, c.Path, c.Args...)
 	cmd.Env, cmd.WaitDelay = env, afterTerm
 	cmd.Cancel = func() error { return terminateGroup(cmd.Process.Pid) }
 	ownGroup(cmd)

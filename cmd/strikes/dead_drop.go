@@ -212,7 +212,7 @@ type keepFile struct {
 // openKeep opens a file to append dead messages to it. Only its owner may read it: they may hold anything.
 func openKeep(name, from string) (*keepFile, error) {
 	_, missing := os.Lstat(name)
-	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600) // the user names it
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, cli.Misusef("nothing is dropped: %w", err)
 	}

@@ -33,7 +33,7 @@ func main() {
 	}
 	if err := takeOut(ctx, os.Args[1], os.Args[2], os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "takeout:", err)
-		os.Exit(1) // nothing else is left to do
+		os.Exit(1)
 	}
 }
 

@@ -118,7 +118,7 @@ func TestSlowReader(t *testing.T) {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", u.Host)
 		need(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
-		_ = conn.(*net.TCPConn).SetReadBuffer(1024) // it was dialled as TCP
+		_ = conn.(*net.TCPConn).SetReadBuffer(1024)
 		if _, err := io.WriteString(conn, "GET /live?screen=queue&queue=payments HTTP/1.1\r\nHost: "+u.Host+
 			"\r\nAccept: text/event-stream\r\n\r\n"); err != nil {
 			t.Fatal(err)

@@ -85,7 +85,7 @@ func TestUnusableConfig(t *testing.T) {
 	}
 	nothing := amqp.Config{Dial: func(string, string) (net.Conn, error) {
 		return nil, nil
-	}} // that is the point
+	}}
 	if _, err := Dial(t.Context(), "amqp://localhost/", nothing, nil); err == nil || !strings.Contains(err.Error(),
 		"neither") {
 		t.Errorf("a Dial that returns nothing: %v", err)

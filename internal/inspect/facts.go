@@ -37,7 +37,7 @@ func (n Need) For(queue string) Need { n.Queue = queue; return n }
 // API returns a client of the management API, nil if Need has none.
 func (n Need) API() (*broker.API, error) {
 	if n.Management == "" {
-		return nil, nil // no API is asked for
+		return nil, nil
 	}
 	return broker.NewAPI(n.Management, n.HTTPClient)
 }

@@ -131,11 +131,11 @@ func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n in
 	}
 	leads, err := api.Bindings(ctx, conn.Config.Vhost, need.Queue)
 	if err != nil {
-		return out, nil // as above
+		return out, nil
 	}
 	chooses, err := api.Bindings(ctx, conn.Config.Vhost, chooser)
 	if err != nil {
-		return out, nil // as above
+		return out, nil
 	}
 	return judgeBindings(need.Queue, n, exist, leads, chooses), nil
 }

@@ -38,7 +38,7 @@ func startChild(dir *workdir, name string, env []string, args ...string) (*child
 	// A session of its own: a Ctrl-C in the terminal reaches this process only, and the group can be killed whole.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if dir.user != 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(dir.user), Gid: uint32(dir.user)} // small
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(dir.user), Gid: uint32(dir.user)}
 	}
 	if err := cmd.Start(); err != nil {
 		if dir.user != 0 && errors.Is(err, os.ErrPermission) {

@@ -184,7 +184,7 @@ func (c *columns) advisory(queue []byte) (keys []int64, exclusive []bool) {
 		h.Write(queue)
 		h.Write([]byte{0})
 		h.Write([]byte(name))
-		key := int64(h.Sum64()) // any 64 bits
+		key := int64(h.Sum64())
 		of[key] = of[key] || alone
 	}
 	for key := range of {

@@ -209,6 +209,6 @@ func aliveRequest(name string, port uint16) []byte {
 	b = append(b, visible, tcp, 0, highest, 0, lowest)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(name))) // the name is one of ours, and short
 	b = append(b, name...)
-	b = append(b, 0, 0) // nothing more
+	b = append(b, 0, 0)
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...)
 }

@@ -26,7 +26,7 @@ type Log struct {
 func Append(dir string, process int) (*Log, error) {
 	name := filepath.Join(dir, fmt.Sprintf("%06d.ndjson", process))
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY,
-		0o600) // the history's own directory
+		0o600)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
@@ -103,7 +103,7 @@ func (t *Tail) Next() ([]audit.Event, error) {
 
 // readFrom reads whole lines from an offset, and says how many bytes they are.
 func readFrom(name string, offset int64) (events []audit.Event, n int64, err error) {
-	file, err := os.Open(name) // the history's own directory
+	file, err := os.Open(name)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -65,7 +65,7 @@ func (n *Node) Start(ctx context.Context) error {
 }
 
 func shell(ctx context.Context, command string) error {
-	cmd := exec.CommandContext(ctx, "sh", "-c", command) // the user's own
+	cmd := exec.CommandContext(ctx, "sh", "-c", command)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", command, err)

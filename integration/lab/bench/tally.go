@@ -78,7 +78,7 @@ func (t *tally) number(d *amqp.Delivery) (int, bool) {
 		return 0, false
 	}
 	i := binary.BigEndian.Uint64(d.Body)
-	return int(i), i < uint64(len(t.attempts)) // compared next
+	return int(i), i < uint64(len(t.attempts))
 }
 
 // last reports whether a message has had all its attempts.

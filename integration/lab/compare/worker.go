@@ -67,7 +67,7 @@ func do(j work.Job, dir string) error {
 // countFailure counts a run of a message in a file that all processes share, and returns which one this is.
 func countFailure(name string) (int, error) {
 	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY,
-		0o600) // in the history's own directory
+		0o600)
 	if err != nil {
 		return 0, err
 	}

@@ -178,7 +178,7 @@ func (c *Client) again(d *amqp.Delivery) amqp.Publishing {
 	if headers == nil {
 		headers = amqp.Table{}
 	}
-	headers[retriedHeader] = int32(retried(d) + 1) // a handful
+	headers[retriedHeader] = int32(retried(d) + 1)
 	if c.Copies != nil {
 		copied := uuid.NewString()
 		headers[copyHeader] = copied

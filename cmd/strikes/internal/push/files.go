@@ -32,7 +32,7 @@ func (o Options) token() (string, error) {
 }
 
 func read(path string) ([]byte, error) {
-	f, err := os.Open(path) // the user names it
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
