@@ -49,7 +49,7 @@ type session struct {
 	route           *route    // that dead letters take; if nil, it is not checked
 	deadLettersFrom time.Time // dead letters are held until then
 	consuming       func()    // called when the broker has accepted the consumer
-	again           bool      // a warning said that there was no session
+	again           bool      // an earlier session or dial failed, and that was logged
 
 	acks *acks.Batcher[*delivery] // of the unsettled deliveries
 	link *link                    // once it consumes

@@ -174,9 +174,9 @@ func (c *Consumer) checkTTL() error {
 		handler = delivery
 	}
 	if least := handler + delivery/4*3 + ttlMargin; c.Counter.TTL() < least {
-		return refused(c.Queue, "ConsumerTimeout", delivery, fmt.Sprintf("shorter, or counter.Options.TTL at least %v, not %v "+
-			"(the HandlerTimeout + 3/4 of the ConsumerTimeout + 1m), so that no record expires while its message is handled "+
-			"or held", least, c.Counter.TTL()))
+		return refused(c.Queue, "ConsumerTimeout", delivery, fmt.Sprintf("shorter: it needs a counter.Options.TTL "+
+			"of %v (the HandlerTimeout + 3/4 of the ConsumerTimeout + 1m), which is %v, or a record expires while its "+
+			"message waits", least, c.Counter.TTL()))
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func (a *arrived) note(d *delivery) { a.received, a.last = a.received+1, d.messa
 
 // lacks reports whether the session did not get a message that the broker delivered before the one with a tag: tags
 // begin at 1 and have no gap.
-func (a *arrived) lacks(tag uint64) bool { return tag > uint64(a.received)+1 } // not negative
+func (a *arrived) lacks(tag uint64) bool { return tag > uint64(a.received)+1 }
 
 // lost returns the error of a session that ended with why; says is the error of its channel or connection, if any.
 func (s *session) lost(why error, says *amqp.Error) error {

@@ -123,8 +123,8 @@ func TestCheckNamesTheRemedy(t *testing.T) {
 	guarded.RequireAuth("right")
 	const correct = "; correct user and password in the URL of %s: redis://USER:PASSWORD@HOST:PORT/DB"
 	for raw, want := range map[string]string{
-		"redis://:hush@" + closed: closed + ": connect: connection refused; start it, or correct host and port in its " +
-			"URL",
+		"redis://:hush@" + closed: closed + ": connect: connection refused; start the store, or correct host and port in " +
+			"the URL",
 		"redis://" + guarded.Addr():       fmt.Sprintf("NOAUTH Authentication required."+correct, guarded.Addr()),
 		"redis://:hush@" + guarded.Addr(): fmt.Sprintf(correct, guarded.Addr()),
 	} {

@@ -68,7 +68,7 @@ func (c *client) unchecked(err error) error {
 	switch {
 	case !errors.As(err, &failed):
 	case failed.Fault == FaultUnreachable:
-		return fmt.Errorf("counter: check: %w; start it, or correct host and port in its URL", err)
+		return fmt.Errorf("counter: check: %w; start the store, or correct host and port in the URL", err)
 	case failed.Fault == FaultDenied && c.rdb != nil && !lacks(err):
 		return fmt.Errorf("counter: check: %w; correct user and password in the URL of %s: "+
 			"redis://USER:PASSWORD@HOST:PORT/DB", err, cmp.Or(c.host, "the store"))

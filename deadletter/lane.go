@@ -172,7 +172,7 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 	if err != nil {
 		return err
 	}
-	pub, err := publisher.New(q.Dial, &publisher.Options{Window: picked}) // Close ends it
+	pub, err := publisher.New(q.Dial, &publisher.Options{Window: picked})
 	if err != nil {
 		return err
 	}

@@ -71,7 +71,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if !r.Filter.Everything() {
 		r.Window = min(r.Window, picked)
 	}
-	pub, err := publisher.New(q.Dial, &publisher.Options{Window: r.Window}) // Close ends it
+	pub, err := publisher.New(q.Dial, &publisher.Options{Window: r.Window})
 	if err != nil {
 		return Result{}, err
 	}
@@ -329,8 +329,8 @@ func fateOf(err error) fate {
 	return ended
 }
 
-// asReplay says of an undecided message that a repeated replay decides. Whoever publishes it by hand, as package
-// publisher advises, publishes it a second time: its dead letter stays.
+// asReplay replaces the advice of an undecided publish. Its dead letter stays, so you repeat the replay; publishing by
+// hand would publish it twice.
 func asReplay(err error) error {
 	var failed *publisher.Error
 	if !errors.As(err, &failed) || !failed.Undecided {

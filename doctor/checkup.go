@@ -48,7 +48,7 @@ type Report struct {
 // together is how many queues are examined at the same time: each takes about ten requests to the management API.
 const together = 4
 
-// Queues examines queues, four at a time unless it probes, and shows their reports in their order. A queue that was
+// Queues examines queues, several at a time unless it probes, and shows their reports in their order. A queue that was
 // listed and is gone has no report. If a queue cannot be examined, its report has an Err and the others are examined.
 // Queues ends early, and returns why, if show fails, if ctx ends or if the connection is closed.
 func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) error) error {
@@ -102,7 +102,7 @@ func (c *Checkup) report(ctx context.Context, name string) (*Report, error) {
 	r, err := c.queue(ctx, name)
 	switch missing := errors.Is(err, broker.ErrNotFound); {
 	case missing && !c.Named:
-		return nil, nil // there is nothing to report
+		return nil, nil
 	case missing:
 		r.Findings = []inspect.Finding{inspect.Say(inspect.CodeNoQueue, inspect.Vars{
 			"vhost": fmt.Sprintf("%q", r.VHost), "queue": shell.Operands(name), "similar": DidYouMean(ctx, c.Conn, c.Need, name),

@@ -82,7 +82,7 @@ func TestTopologyDeclareDenied(t *testing.T) {
 	b := newTopo(t).as("^$", "^$", "^$")
 	q := b.name()
 	err := topology.Declare(t.Context(), b.conn, topology.Spec{Queue: q})
-	for _, w := range []string{"access to exchange '" + q + ".dlx'", "; grant the user this permission: ",
+	for _, w := range []string{"access to exchange '" + q + ".dlx'", "; grant it to the user: ",
 		"nothing was declared"} {
 		if err == nil || !strings.Contains(err.Error(), w) {
 			t.Errorf("%q is not in the error: %v", w, err)

@@ -265,7 +265,8 @@ type Options struct {
 	// bounded by its ctx. It also bounds the opening of a channel and the wait in Close. If zero, 30 s.
 	ConfirmTimeout time.Duration
 
-	// Logger logs connections that are lost, failed and regained, never single messages. If nil, nothing is logged.
+	// Logger logs connections that are lost, failed and regained, never single messages. A session that the refusal of a
+	// message ended is in the error of that message only. If nil, nothing is logged.
 	Logger *slog.Logger
 }
 

@@ -32,7 +32,7 @@ import (
 //
 // Declare returns an error if a queue or exchange exists with other properties, and never changes an existing object.
 // For a queue the error names each difference with both values, but no other argument if the type differs. For an
-// exchange it names the first. Unless it declares partitions, it compares what exists before it makes anything. A queue
+// exchange it names the first. Unless it declares partitions, it compares existing objects before it makes any. A queue
 // whose node is down is an error after 5 to 50 s. The error lists the objects that had been made before it. Fix the
 // cause and run Declare again.
 //
@@ -95,7 +95,7 @@ func declare(ctx context.Context, conn *amqp.Connection, all []step) error {
 }
 
 // existingFirst moves the steps of queues and exchanges that exist to the front. Such a step changes nothing, so a
-// refusal comes before anything is made. A name is not looked for if the broker could not answer that there is none.
+// refusal comes before anything is made. It skips a name that is too long for an answer of the broker.
 func existingFirst(ctx context.Context, conn *amqp.Connection, all []step) []step {
 	ctx, cancel := context.WithTimeout(ctx, awayWait)
 	defer cancel()
@@ -135,7 +135,7 @@ func insist(ctx context.Context, declare func() error) error {
 	}
 }
 
-// step is one declaration. It has the name of a queue, with args, or of an exchange, unless it is a binding's.
+// step declares one queue (queue, args), one exchange, or one binding (neither).
 type step struct {
 	what            string
 	do              func(*amqp.Channel) error
@@ -228,7 +228,7 @@ func explain(ctx context.Context, conn *amqp.Connection, s step, err error) erro
 	case broker.IsMissing(err):
 		return fmt.Errorf("%w; declare the exchange first, or set the exchange type", err)
 	case reply.Code == amqp.AccessRefused && strings.Contains(reply.Reason, " refused for user "):
-		return fmt.Errorf("%w; grant the user this permission: docs/cli.md#permissions lists those of declare", err)
+		return fmt.Errorf("%w; grant it to the user: docs/cli.md#permissions lists the permissions of declare", err)
 	case reply.Code != amqp.PreconditionFailed:
 		return err
 	case s.queue == "":

@@ -110,7 +110,7 @@ func (s Spec) Validate() error {
 			return fmt.Errorf("topology: %w", err)
 		}
 		if name == broker.DelayExchange || broker.IsDelayQueue(name) {
-			return fmt.Errorf("topology: %q is a name of the delay queues: choose another, or dead letters come back", name)
+			return fmt.Errorf("topology: %q is a name of the delay queues, which return their messages: choose another", name)
 		}
 	}
 	return nil

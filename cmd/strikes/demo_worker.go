@@ -99,7 +99,6 @@ func (d *demo) consume(ctx context.Context, who string, news chan<- string) erro
 	if err != nil {
 		return err
 	}
-	// itself
 	cmd := exec.CommandContext(ctx, path, "consume", d.queue, "--json", "--max-retries", strconv.Itoa(demoRetries),
 		"--prefetch", "1", // so a process that dies has settled every earlier order, and none of those is handled again
 		"--drain-timeout", "2s", "--exit-when-idle", "1s", "--", "sh", "-c", demoHandler)

@@ -59,7 +59,7 @@ func (a *app) publishCommand() *cobra.Command {
 		Long: `Each line of the files (- or none: of stdin) is one message, without its \n; an
 empty line is an empty message. A message without an id gets a UUIDv7.
 
-With --ndjson each line that is not empty is an object with one of "body" (text)
+With --ndjson each line that is not blank is an object with one of "body" (text)
 and "body_base64", and any of id, headers, content_type, content_encoding,
 correlation_id, reply_to, type, app_id, user_id, priority, expiration (ms, as
 text), timestamp (RFC 3339) and routing_key. A header value
@@ -133,7 +133,7 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 			printable.Name(of))
 	}
 	p.publisher, err = publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: p.timeout,
-		Logger: cli.NewLogger(p.Err, false, nil)}) // Close ends it
+		Logger: cli.NewLogger(p.Err, false, nil)})
 	if err != nil {
 		connect.Close(conn)
 		return err

@@ -95,7 +95,7 @@ func (r reader) lines(ctx context.Context, source string, from io.Reader) error 
 			continue
 		}
 		if at.msg, at.key, err = r.parse(line); err != nil {
-			return cli.Misusef("%v: %w; the lines from it on are not published", at, err)
+			return cli.Misusef("%v: %w; this line and those after it are not published", at, err)
 		}
 		if err := r.put(ctx, at); err != nil {
 			return err

@@ -35,7 +35,7 @@ func run(ctx context.Context) error {
 	if err := topology.Declare(ctx, conn, topology.Spec{Queue: "invoices"}); err != nil {
 		return err
 	}
-	invoices, err := publisher.New(dial, nil) // its connection outlives one call
+	invoices, err := publisher.New(dial, nil)
 	if err != nil {
 		return err
 	}

@@ -114,7 +114,7 @@ func declare(ctx context.Context, dial dialer) error {
 }
 
 func publish(ctx context.Context, dial dialer) error {
-	shop, err := publisher.New(dial, nil) // its connection outlives one call
+	shop, err := publisher.New(dial, nil)
 	if err != nil {
 		return err
 	}

@@ -66,6 +66,7 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 
 // explained returns the error of a dial with the broker, without its password, and the remedy.
 func explained(url string, err error) error {
+	var reply *amqp.Error
 	does, remedy := " is out of reach", "start it, or correct host and port in the URL"
 	switch {
 	case MissingVHost(err):
@@ -74,6 +75,8 @@ func explained(url string, err error) error {
 	case Denied(err):
 		does, remedy = ": not authorised", "correct user, password and virtual host in the URL: "+
 			"amqp://USER:PASSWORD@HOST:PORT/VHOST"
+	case errors.As(err, &reply) && Crowded(reply):
+		does, remedy = " takes no more connections", "close some, or raise the limit of the node, virtual host or user"
 	case errors.As(err, new(x509.HostnameError)):
 		does, remedy = ": its certificate is for another name", "connect to a name that it is for, or give one with the "+
 			"URL's parameter server_name_indication"
@@ -116,7 +119,7 @@ const closeTimeout = time.Second
 var errURL = &setting.FieldError{Field: "URL", Value: "one that cannot be parsed", Want: urlForm}
 
 // errScheme refuses one that names another protocol, or none.
-var errScheme = &setting.FieldError{Field: "URL", Want: urlForm, // the password is RabbitMQ's usual one
+var errScheme = &setting.FieldError{Field: "URL", Want: urlForm,
 	Value: "one without amqp:// or amqps://; for example, write amqp://guest:guest@localhost:5672/"}
 
 // Connect calls a caller's dial function and checks the connection that it returns. The error is a *setting.FieldError

@@ -65,7 +65,7 @@ func PartitionOf(key string, n int) int {
 	h ^= h >> 13
 	h *= 0xc2b2ae35
 	h ^= h >> 16
-	return int(h % uint32(n)) // 2 to 256
+	return int(h % uint32(n))
 }
 
 // MayPartition returns the queue of which a name is a partition by its form; empty: of none.

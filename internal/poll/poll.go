@@ -9,13 +9,13 @@ import (
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
-// Until waits least after the first check. A wait is a quarter longer than the one before, and most at the longest.
+// Until waits least after its first check, then a quarter longer each time, up to most.
 const (
 	least = 20 * time.Millisecond
 	most  = 250 * time.Millisecond
 )
 
-// Until calls check until it returns nil or the time is over, 10 times in the first half second, later 4 times a second.
+// Until calls check until it returns nil or the time is over: ten times in the first second, later four times a second.
 // The error names what.
 func Until(ctx context.Context, within time.Duration, what string, check func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)

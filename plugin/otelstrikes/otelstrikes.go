@@ -158,8 +158,7 @@ func destination(exchange, key string) string {
 	return exchange + ":" + key
 }
 
-// valid is a text of a message or a handler as UTF-8: OTLP refuses all spans or metrics of an export for one other
-// byte.
+// valid replaces bytes that are not UTF-8, because OTLP refuses a whole export for one.
 func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // end ends a span with its error.

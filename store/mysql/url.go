@@ -79,7 +79,7 @@ func tlsOf(u *url.URL, parameters url.Values) (*tls.Config, error) {
 	switch mode {
 	case "true":
 	case "skip-verify", "preferred":
-		config.InsecureSkipVerify = true // the URL says so
+		config.InsecureSkipVerify = true
 	case "", "false":
 		if mode == "" && ca+cert+key != "" {
 			break

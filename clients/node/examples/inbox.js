@@ -11,7 +11,7 @@ const [url, store, connectionString] = ['AMQP_URL', 'REDIS_URL', 'DATABASE_URL']
 const queue = process.argv[2]
 const database = new pg.Pool({ connectionString })
 database.on('error', console.error) // of a connection that is idle
-database.on('connect', (connection) => connection.on('error', () => {})) // of one in use: its query fails, too
+database.on('connect', (connection) => connection.on('error', () => {})) // of one in use: its query throws it
 
 const MARK = 'INSERT INTO strikes_inbox (queue, id, generation, fence) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING'
 

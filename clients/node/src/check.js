@@ -150,8 +150,10 @@ export function judge({ type, args, unread }, version, { maxRetries, allowDrop }
       return 'this broker requeues to its tail; declare it with a positive x-delivery-limit'
     const returns = typeof limit === 'number' && limit >= 0 ? limit : limit === undefined ? 20 : Infinity
     // A message that kills its process each time is delivered MARGIN times more.
-    if (returns <= maxRetries + MARGIN)
-      return `its delivery limit ${returns} is too low for ${maxRetries} retries; declare it with x-delivery-limit 1000`
+    const least = maxRetries + MARGIN + 1
+    if (returns < least)
+      return `its delivery limit ${returns} is too low for ${maxRetries} retries, which need ${least}; ` +
+        `delete it once it is empty, and declare it with x-delivery-limit ${Math.max(1000, least)}`
   }
   if (typeof args['x-dead-letter-exchange'] !== 'string' && !allowDrop && unread === undefined) {
     return 'it has no x-dead-letter-exchange, so rejected messages would be lost, or a policy sets it, ' +

@@ -93,7 +93,7 @@ export class Consumer {
    * Keeps one session on the broker until the signal is aborted: it connects, consumes, and connects again after a
    * lost session. It resolves once the signal is aborted and everything is settled. It throws an UncleanStopError if
    * that is not certain, and a StuckError. Until a first session has consumed, it throws a RefusedError if the queue,
-   * the credentials or the store is refused, and a FieldError if the connection is.
+   * the credentials or the store is refused, and a FieldError if connect returns a connection that recovers.
    * @param {AbortSignal} [signal]
    * @returns {Promise<void>}
    */
@@ -174,7 +174,8 @@ export class Consumer {
     try {
       if (model.reconnect || /Recover/.test(model.constructor?.name)) {
         throw new FieldError(
-          'connect', 'a connection that recovers by itself', 'a plain one: a late ack would settle another message'
+          'connect', 'a connection that recovers by itself',
+          'one that does not, because a late ack would settle another message'
         )
       }
       while (!r.stop.done) {
@@ -217,7 +218,8 @@ export class Consumer {
       if (!text.includes('Expected ConnectionOpenOk; got <ConnectionClose')) throw err
       // amqplib does not say why the broker closed it.
       throw new Error(
-        `the broker does not open the virtual host: correct it in the URL, or give the user access to it: ${text}`,
+        `the broker closed the connection when it was asked for the virtual host (${text}): ` +
+          'correct the virtual host in the URL, or give the user access with rabbitmqctl set_permissions',
         { cause: err }
       )
     } finally {

@@ -206,7 +206,7 @@ function keyOf(settings, message) {
     const key = settings.key?.(message)
     return key === undefined || key === null ? NONE : Buffer.from(Number.isSafeInteger(key) ? String(key) : key)
   } catch (error) { // a message that makes it throw must not end every session that receives it
-    settings.logger.error('key threw', { queue: settings.queue, error })
+    settings.logger.error('key threw, or returned no text, Buffer or whole number', { queue: settings.queue, error })
     return NONE
   }
 }

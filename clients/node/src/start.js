@@ -367,7 +367,7 @@ export function endLater(s, d, succeeded) {
 export function failLater(s, d) {
   const attempt = d.counted()
   const failure = failureOf(s, d)
-  d.unrecorded = d.open = d.doubt = false // an END before it would take the failure back
+  d.unrecorded = d.open = d.doubt = false // an END sent before this FAIL would reverse it
   s.late.add(() => s.settings.counter.fail(attempt, failure), handOver(s, d))
 }
 

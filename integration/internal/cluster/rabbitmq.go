@@ -207,7 +207,7 @@ func aliveRequest(name string, port uint16) []byte {
 	const request, visible, tcp, highest, lowest = 'x', 'M', 0, 6, 5
 	b := binary.BigEndian.AppendUint16([]byte{request}, port)
 	b = append(b, visible, tcp, 0, highest, 0, lowest)
-	b = binary.BigEndian.AppendUint16(b, uint16(len(name))) // the name is one of ours, and short
+	b = binary.BigEndian.AppendUint16(b, uint16(len(name)))
 	b = append(b, name...)
 	b = append(b, 0, 0)
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...)

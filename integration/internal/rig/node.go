@@ -108,7 +108,7 @@ func (n *Node) Queue(name string) (q amqp.Queue, err error) {
 // Publish publishes messages and waits for all confirms.
 func (n *Node) Publish(ctx context.Context, all []publisher.Message) error {
 	dial := publisher.BufferedDialer(n.URL, amqp.Config{})
-	pub, err := publisher.New(dial, nil) // Close ends it
+	pub, err := publisher.New(dial, nil)
 	if err != nil {
 		return err
 	}

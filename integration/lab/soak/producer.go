@@ -37,7 +37,6 @@ type producer struct {
 func (p *producer) run(ctx context.Context) error {
 	dial := publisher.BufferedDialer(p.broker.Through(p.link.Addr()),
 		amqp.Config{Heartbeat: faults.Heartbeat, Dial: amqp.DefaultDial(5 * time.Second)})
-	// its dial is bounded by itself
 	pub, err := publisher.New(dial, &publisher.Options{ConfirmTimeout: 10 * time.Second})
 	if err != nil {
 		return err

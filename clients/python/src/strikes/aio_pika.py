@@ -133,7 +133,7 @@ class Consumer:
         """Keep one session on the broker until `stop`; each session has a connection of its own.
 
         It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help.
-        Later it raises Stuck, and UncleanStop if a stop came before a lost session had ended. If it is cancelled,
+        Later it raises Stuck, and UncleanStop if its last acks may not have arrived. If it is cancelled,
         handlers are cancelled, nothing is counted, and messages return to the queue.
         """
         tasks = Tasks()

@@ -86,9 +86,10 @@ class _Base:
         return StoreError(_fault(err, text), f"{where}: {text}")
 
     def _leads_to_replica(self, error: StoreError) -> bool:
-        """Whether a failover made a replica of the server, which keeps its connections. New ones may lead elsewhere.
+        """Report whether the server became a replica, and its idle connections can be closed.
 
-        Pools of other kinds close theirs by themselves, or cannot close idle ones alone.
+        It keeps its connections, so only a new one can reach the master. The pools of a Sentinel and of a cluster close
+        theirs by themselves. A blocking pool cannot close idle ones alone.
         """
         pools = (redis.ConnectionPool, redis.asyncio.ConnectionPool)
         return error.fault is Fault.READ_ONLY and type(getattr(self._client, "connection_pool", None)) in pools

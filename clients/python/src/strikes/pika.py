@@ -71,7 +71,7 @@ class Consumer:
         """Keep one session on the broker until `stop`; each session has a connection of its own.
 
         It raises Refused, QueueRefused or a StoreError if the first session cannot begin and another would not help.
-        Later it raises Stuck, and UncleanStop if a stop came before a lost session had ended. Else only stop ends it.
+        Later it raises Stuck, and UncleanStop if its last acks may not have arrived. Else only stop ends it.
         """
         late = Late(lambda late_steps: THREADS.submit(lambda: drive_late(self._counter, late_steps)))
         control = Control(self._counter, self._settings, self._flow.breaker > 0)

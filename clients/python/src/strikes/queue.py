@@ -188,9 +188,11 @@ def judge(
         )
     returns = 20 if limit is None else limit  # the default of RabbitMQ 4
     # A message that kills its process each time is delivered MARGIN times more.
-    if kind == "quorum" and version != (0, 0) and 0 <= returns <= max_retries + MARGIN:
+    least = max_retries + MARGIN + 1
+    if kind == "quorum" and version != (0, 0) and 0 <= returns < least:
         raise QueueRefused(
-            f"{q}: the delivery limit {returns} is too low for {max_retries} retries: raise x-delivery-limit to 1000"
+            f"{q}: the delivery limit {returns} is too low for {max_retries} retries, which need {least}: "
+            f"delete it once it is empty, and declare it with x-delivery-limit {max(1000, least)}"
         )
     return []
 

@@ -199,7 +199,7 @@ class Wire:
                 raise self.lost
             if channel is not None and channel.is_closed:
                 raise self.closed(channel) or ChannelClosed(0, "closed")
-            if self._stopped() and seconds > CLOSE_TIMEOUT:  # it is no part of the stop
+            if self._stopped() and seconds > CLOSE_TIMEOUT:  # requests of the stop have CLOSE_TIMEOUT
                 end = min(end, time.monotonic() + 1)
             if time.monotonic() > end:
                 raise SessionLost(f"{what}: the broker did not answer")

@@ -143,9 +143,9 @@ func Close(conn *amqp.Connection) { broker.HangUpWithin(conn, closeTimeout) }
 const speakTimeout = time.Second
 
 // plainSchemes maps the scheme of a URL to that of the same protocol without TLS. ports maps it to its default port.
-// protocols maps a plain scheme to the protocol's name. answers maps it to the first bytes that a reply to PING may
-// have. RabbitMQ answers anything with the header of its version, and MySQL with the length of its greeting. PostgreSQL
-// closes the connection, or reports an error.
+// protocols maps a plain scheme to the protocol's name. answers maps it to the pattern of the first two bytes of a
+// reply to PING. RabbitMQ answers anything with the header of its version, and MySQL with the length of its greeting.
+// PostgreSQL closes the connection, or reports an error.
 var (
 	plainSchemes = map[string]string{"amqp": "amqp", "amqps": "amqp", "redis": "redis", "rediss": "redis",
 		"postgres": "postgres", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}

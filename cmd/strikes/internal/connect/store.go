@@ -163,9 +163,9 @@ func storeDefect(ctx context.Context, rawURL string, err error) error {
 		}
 		return err
 	case strings.Contains(err.Error(), "cluster support disabled"):
-		return cli.Misusef("it is no Cluster: %w; write redis:// instead of redis+cluster://", bare)
+		return cli.Misusef("the server is no Cluster: %w; write redis:// instead of redis+cluster://", bare)
 	case strings.Contains(err.Error(), "sentinels") && failed != nil && failed.Fault == counter.FaultNotRedis:
-		return cli.Misusef("it is no Sentinel: %w; write redis:// instead of redis+sentinel://", bare)
+		return cli.Misusef("the server is no Sentinel: %w; write redis:// instead of redis+sentinel://", bare)
 	case untrusted(err):
 		return cli.WithCode(fmt.Errorf("its certificate is not trusted: %w; give a file of trusted authorities with the "+
 			"environment variable SSL_CERT_FILE", bare), cli.ExitUnreachable)
