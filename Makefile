@@ -45,7 +45,7 @@ setup: rabbitmq redis postgresql mariadb cc browser promtool ## install what mak
 
 # The slow packages come first.
 test: setup ## run the tests with the race detector, on private servers or at AMQP_URL, REDIS_URL; flags in TEST
-	@$(GOTEST) $(TEST) ./integration ./cmd/strikes ./integration/console work
+	@$(GOTEST) $(TEST) ./integration ./cmd/strikes ./integration/console ./store/postgres work
 
 test-long: setup node python ## run the long tests: they kill servers, end many processes, or are large; flags in TEST
 	@STRIKES_LONG=1 $(GOTEST) $(TEST) -run "^($(long))$$" $(long_packages)
