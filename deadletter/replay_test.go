@@ -19,7 +19,7 @@ func TestAnUndecidedReplayIsRepeated(t *testing.T) {
 	if fateOf(err) != undecided || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v is no longer an undecided publish at its deadline", err)
 	}
-	if refused := (&publisher.Error{Err: publisher.ErrUnroutable}); asReplay(refused) != error(refused) {
+	if refused := (&publisher.Error{Err: publisher.ErrUnroutable}); !errors.Is(asReplay(refused), refused) {
 		t.Error("the error of a message that is in no queue has changed")
 	}
 }
