@@ -101,13 +101,11 @@ type Consumer struct {
 	// Concurrency and 10 at least, so that messages which wait out their backoff, unsettled, do not keep others from being
 	// delivered; and 30 at least if Ordered with RetryInPlace. A message requeued by a consumer that is not Ordered may be
 	// overtaken by up to twice as many.
+	//
+	// One ack, or nack, is sent for a third of the Prefetch, or for fewer after about 1 ms; a dead letter that its lane
+	// waits for is nacked immediately. Up to two thirds of the Prefetch can be handled and not acked for 5 ms, if they
+	// wait for one ahead of them. After a crash these may be handled again.
 	Prefetch int
-
-	// AckEach acks or nacks each message on its own, as soon as it is decided. Otherwise one ack, or nack, is sent for a
-	// third of the Prefetch, or for fewer after about 1 ms; a dead letter that its lane waits for is nacked immediately.
-	// Up to two thirds of the Prefetch can be handled and not acked for 5 ms, if they wait for one ahead of them. After a
-	// crash these may be handled again.
-	AckEach bool
 
 	// DelayAbove is the longest delay, of RetryAfter or Backoff, for which a delivery is held. A message that must wait
 	// for longer is moved to a delay queue: a confirmed copy waits in another queue and comes back with the same count,

@@ -12,7 +12,7 @@ import (
 // their own loop over the deliveries of a channel, and for tests of a Handler. vhost is that of the connection; if
 // empty, "/". The channel must consume without auto-ack and be open. Call Handle once for each of its deliveries, from
 // as many goroutines as handlers may run at the same time. Ordered is refused. The settings of a session have no
-// effect: Concurrency, Prefetch, AckEach, DelayAbove, Breaker, DrainTimeout, Check and Consuming.
+// effect: Concurrency, Prefetch, DelayAbove, Breaker, DrainTimeout, Check and Consuming.
 //
 // When ctx is done, the handler's context is cancelled, nothing is counted, and the outcome is OutcomeLeave. A delivery
 // that is left comes back when its channel is closed, so close it.
@@ -48,7 +48,7 @@ func (c *Consumer) refuseOrder() error {
 // single returns a copy with defaults in place, for a session of one delivery.
 func (c *Consumer) single() Consumer {
 	one := c.withDefaults()
-	one.Concurrency, one.Prefetch, one.AckEach, one.Breaker = 1, 1, true, 0
+	one.Concurrency, one.Prefetch, one.Breaker = 1, 1, 0
 	return one
 }
 

@@ -14,7 +14,7 @@ import (
 func TestNothingIsSettledWhileTheUserIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, cancelled := unobserved(), make(chan string, 1)
-		c := Consumer{Concurrency: 1, AckEach: true, Handler: func(_ context.Context, d amqp.Delivery) error {
+		c := Consumer{Concurrency: 1, Prefetch: 1, Handler: func(_ context.Context, d amqp.Delivery) error {
 			if d.MessageId == "m2" {
 				t.Error("an attempt began after the broker's cancel")
 			}

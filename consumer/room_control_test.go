@@ -158,7 +158,7 @@ func TestSkipEndsTheBackoff(t *testing.T) {
 			b.Retry, b.Backoff = tc.retry, func(int) time.Duration { return 5 * time.Minute }
 			var runs atomic.Int64
 			fails := func(context.Context, amqp.Delivery) error { runs.Add(1); return errBoom }
-			s := b.session(Consumer{Handler: fails, Concurrency: 1, Prefetch: 1, AckEach: true})
+			s := b.session(Consumer{Handler: fails, Concurrency: 1, Prefetch: 1})
 			_, release := heard(s)
 			defer release()
 			s.prepare(t.Context(), t.Context())

@@ -26,7 +26,7 @@ func TestWaitingIsReported(t *testing.T) {
 			}
 			return nil
 		}
-		s := b.session(Consumer{Handler: handler, Concurrency: 2, Prefetch: 2, AckEach: true})
+		s := b.session(Consumer{Handler: handler, Concurrency: 2, Prefetch: 2})
 		_, release := heard(s)
 		defer release()
 		s.prepare(t.Context(), t.Context())
@@ -59,7 +59,7 @@ func TestWaitingEndsWithACountedFailure(t *testing.T) {
 		b := newBench()
 		b.Backoff = func(int) time.Duration { return time.Minute }
 		o := &outcomes{errs: []error{RetryAfter(NotCounted(errBoom), time.Second), errBoom}}
-		s := b.session(Consumer{Handler: o.handle, Concurrency: 1, Prefetch: 1, AckEach: true})
+		s := b.session(Consumer{Handler: o.handle, Concurrency: 1, Prefetch: 1})
 		_, release := heard(s)
 		defer release()
 		s.prepare(t.Context(), t.Context())

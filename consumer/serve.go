@@ -52,7 +52,7 @@ func (s *session) prepare(ctx, live context.Context) {
 		s.slots = newSlots(c.Concurrency)
 	}
 	s.acks = acks.New(acks.Options[*delivery]{
-		Prefetch: c.Prefetch, Each: c.AckEach, Idle: s.workers.idling,
+		Prefetch: c.Prefetch, Idle: s.workers.idling,
 		Settled: func(d *delivery, err error) { s.settled(ctx, d, err) },
 	})
 }

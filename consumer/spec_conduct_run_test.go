@@ -207,7 +207,7 @@ func (r *conductRun) consumer() Consumer {
 		Queue: "orders", Handler: r.handle, Counter: r, MaxRetries: retries,
 		MaxAge:  time.Duration(set.MaxAge) * time.Millisecond,
 		Breaker: set.Breaker, Patience: time.Duration(set.Patience) * time.Millisecond,
-		Concurrency: set.Concurrency, AckEach: true, DrainTimeout: time.Duration(set.Drain) * time.Millisecond,
+		Concurrency: set.Concurrency, Prefetch: 1, DrainTimeout: time.Duration(set.Drain) * time.Millisecond,
 		Retry: map[string]RetryMode{"": RetryRequeue, "requeue": RetryRequeue, "in-place": RetryInPlace}[set.Retry],
 		Isolation: map[string]Isolation{"": IsolationSuspects, "suspects": IsolationSuspects,
 			"off": IsolationOff}[set.Isolation],
@@ -222,8 +222,11 @@ func (r *conductRun) consumer() Consumer {
 	return c.withDefaults()
 }
 
+// firstTag is that of the first delivery. Tag 1 is missing, so each delivery is settled on its own.
+const firstTag = 2
+
 func (r *conductRun) delivery(i int, d conductDelivery) amqp.Delivery {
-	out := amqp.Delivery{Acknowledger: conductChannel{r, d.ID}, DeliveryTag: uint64(i + 1), MessageId: d.ID,
+	out := amqp.Delivery{Acknowledger: conductChannel{r, d.ID}, DeliveryTag: uint64(firstTag + i), MessageId: d.ID,
 		Redelivered: d.Redelivered, Headers: amqp.Table(d.Headers), Body: []byte(d.Body)}
 	if d.Timestamp > 0 {
 		out.Timestamp = time.Unix(d.Timestamp, 0)
@@ -498,7 +501,7 @@ func (r *conductRun) StepLane(context.Context, counter.LaneStep) (counter.LaneRe
 }
 
 func (r *conductRun) handle(ctx context.Context, d amqp.Delivery) error {
-	id := r.of.Deliveries[d.DeliveryTag-1].ID
+	id := r.of.Deliveries[d.DeliveryTag-firstTag].ID
 	a, _ := AttemptFrom(ctx)
 	e := conductEntry{ID: id, Do: "handler", Number: a.Number, Last: a.Last, Fence: a.Fence, answered: true}
 	if d.MessageId != "" {

@@ -340,17 +340,14 @@ func TestDrainLosesNoAck(t *testing.T) {
 		for _, c := range []consumer.Consumer{
 			{Prefetch: 30, Concurrency: 8},
 			{Prefetch: 600, Concurrency: 8},
-			{Prefetch: 30, Concurrency: 8, AckEach: true},
-			{Prefetch: 600, Concurrency: 8, AckEach: true},
 			{Prefetch: 30, Ordered: true},
 			{Prefetch: 100, Concurrency: 16, Ordered: true, Lane: lane},
 		} {
-			t.Run(fmt.Sprintf("%s/prefetch %d, ordered %v, ack each %v", typ, c.Prefetch, c.Ordered, c.AckEach),
-				func(t *testing.T) {
-					for range 2 {
-						drainLosesNoAck(t, queue, c)
-					}
-				})
+			t.Run(fmt.Sprintf("%s/prefetch %d, ordered %v", typ, c.Prefetch, c.Ordered), func(t *testing.T) {
+				for range 2 {
+					drainLosesNoAck(t, queue, c)
+				}
+			})
 		}
 	}
 }

@@ -55,9 +55,6 @@ type Options[D any] struct {
 	// Prefetch is the number of deliveries that the broker may have given out unsettled.
 	Prefetch int
 
-	// Each settles no two deliveries together, and each as soon as it has a method.
-	Each bool
-
 	// Idle reports whether a worker has nothing to do. It must not block.
 	Idle func() bool
 
@@ -93,9 +90,6 @@ type Batcher[D any] struct {
 // New returns a Batcher without deliveries.
 func New[D any](o Options[D]) *Batcher[D] {
 	b := &Batcher[D]{Options: o, run: max(o.Prefetch/3, 1)}
-	if o.Each {
-		b.run = 1
-	}
 	b.mu.Lock() // the first tick may come at any moment
 	defer b.mu.Unlock()
 	b.timer, b.armed = time.AfterFunc(Tick, b.tick), true

@@ -259,20 +259,6 @@ func TestBatcherLetsNoWorkerWait(t *testing.T) {
 	})
 }
 
-// TestBatcherSettlesEach: with Each no two are settled by one ack, however many have a method.
-func TestBatcherSettlesEach(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := opened(1, 3)
-		f.Each = true
-		f.Pause()
-		for _, tag := range []string{"2", "1", "3"} {
-			f.settle(tag, false)
-		}
-		f.Hurry()
-		f.expect(t, "each", "1 2 3")
-	})
-}
-
 // TestBatcherPausesInTheMiddle: after Pause nothing is settled, not even a delivery that was taken out before.
 func TestBatcherPausesInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -26,7 +26,7 @@ func (b *Batcher[D]) take() {
 		})
 		b.decided -= len(singles)
 	}
-	if b.Each || b.opened != b.highest { // a tag is missing
+	if b.opened != b.highest { // a tag is missing
 		b.singly(run)
 	} else {
 		b.inRuns(run)
