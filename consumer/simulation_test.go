@@ -16,7 +16,7 @@ import (
 var (
 	simSeed = flag.Uint64("sim.seed", 0, "the one schedule that TestSimulation plays and prints; if zero, it plays "+
 		"-sim.n of them")
-	simN     = flag.Uint64("sim.n", 150, "how many schedules each simulation plays; .ci/run long plays 20,000 or 5,000")
+	simN     = flag.Uint64("sim.n", 80, "how many schedules each simulation plays; .ci/run plays 3,000 or 1,000")
 	simDelay = flag.Bool("sim.delay", false, "gives every schedule of TestSimulation that keeps no order delay queues")
 	simFrom  = flag.Uint64("sim.from", 1, "the first seed of each simulation")
 )
