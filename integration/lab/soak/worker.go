@@ -83,16 +83,35 @@ func (w *member) consumer(counts *counter.Counter) *consumer.Consumer {
 	return c
 }
 
-// asking writes down that BEGUN is sent, before it is: the process may die before the handler begins.
+// asking writes down that BEGUN is sent, before it is: the process may die before the handler begins. It also writes
+// down that a message is about to be dead-lettered. The Observer hears of it after the nack, and by then the broker may
+// have delivered the next message of the queue.
 type asking struct {
 	*counter.Counter
 	log *ledger.Log
+}
+
+func (c asking) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+	reply, err := c.Counter.Start(ctx, a, mode, limit)
+	return c.heard(a, reply), err
 }
 
 // Begun takes the step BEGUN.
 func (c asking) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
 	c.log.Write(audit.Event{Kind: audit.Asked, ID: a.ID, Token: a.Token})
 	return c.Counter.Begun(ctx, a)
+}
+
+func (c asking) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
+	reply, err := c.Counter.Fail(ctx, a, f)
+	return c.heard(a, reply), err
+}
+
+func (c asking) heard(a counter.Attempt, reply counter.Reply) counter.Reply {
+	if reply.Code == counter.ReplyExhausted {
+		c.log.Write(audit.Event{Kind: audit.Decided, ID: a.ID, Token: a.Token})
+	}
+	return reply
 }
 
 func lane(d amqp.Delivery) string {
