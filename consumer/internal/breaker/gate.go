@@ -177,7 +177,11 @@ func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) (passed, p
 // Run reads the breaker once a second, and when a permit may be due, until ctx is done. Then it reports the last
 // success, if the store replies. Each session calls it. One of them reads at a time.
 func (g *Gate) Run(ctx context.Context) {
-	g.running <- struct{}{}
+	select {
+	case g.running <- struct{}{}:
+	case <-ctx.Done(): // the session on another partition reads
+		return
+	}
 	defer func() { <-g.running }()
 	g.mu.Lock()
 	g.fetchEnds() // those of the session before have returned to the queue

@@ -154,6 +154,26 @@ func TestLastSuccessIsReported(t *testing.T) {
 	})
 }
 
+// TestASessionEndsBesideAnother: with partitions, each session on the queue runs the gate. One that ends waits for none
+// of the others.
+func TestASessionEndsBesideAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New(Options{Ask: new(memoryStore).ask, Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+		go g.Run(t.Context())
+		synctest.Wait()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() { g.Run(ctx); close(ended) }()
+		synctest.Wait()
+		stop()
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Error("the session on the other partition is still waited for")
+		}
+	})
+}
+
 // deafStore replies once.
 type deafStore struct{ asked *int }
 
