@@ -89,6 +89,27 @@ func TestOutageOfSlowStore(t *testing.T) {
 	})
 }
 
+// TestOutageOfDeafProcess: every third reply of the store is lost, which is always that to the same of three processes.
+// It takes no permit away from the others, which close the breaker. Its own messages wait until it hears of that.
+func TestOutageOfDeafProcess(t *testing.T) {
+	inOutage(t, 3, Consumer{Breaker: 8}, func(o *outage) {
+		o.setAway(true)
+		o.store.loses.Store(3)
+		o.publish(numbered("good", 0, 20)...)
+		time.Sleep(2 * time.Minute)
+		o.setAway(false)
+		time.Sleep(30 * time.Second)
+		o.store.loses.Store(0)
+		b, err := o.store.Breaker(t.Context(), "/", "orders")
+		if need(t, err); b.Stops() {
+			t.Errorf("the breaker is not closed: %+v", b.Breaker)
+		}
+		if !o.until(5*time.Second, func() bool { return len(o.done) == 20 }) {
+			t.Errorf("%d of 20 were handled", len(o.done))
+		}
+	})
+}
+
 // TestOutageOfFewMessages: one message a minute comes in an outage of half an hour.
 func TestOutageOfFewMessages(t *testing.T) {
 	servertest.Long(t)

@@ -62,6 +62,7 @@ type Gate struct {
 	state        counter.BreakerState
 	heard        time.Time     // when the store replied last
 	missed       bool          // the store did not reply to the last read
+	asked        bool          // nor to its question for a permit
 	calm         chan struct{} // closed to end the fetch of fresh messages; nil: none are fetched
 	waiting      []*Waiting
 
@@ -232,7 +233,7 @@ func (g *Gate) wake() {
 func (g *Gate) ask(ctx context.Context) {
 	a := counter.Ask{Progress: g.Progress(time.Time{})}
 	g.mu.Lock()
-	a.Wants, a.Seen = len(g.waiting) > 0 && !time.Now().Before(g.due()), g.state.Breaker
+	a.Wants, a.Seen = len(g.waiting) > 0 && !g.missed && !time.Now().Before(g.due()), g.state.Breaker
 	g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
@@ -242,11 +243,11 @@ func (g *Gate) ask(ctx context.Context) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.missed = err != nil; g.missed {
+	before, asked := g.state, g.asked
+	if g.missed, g.asked = err != nil, err != nil && a.Wants; g.missed {
 		g.update()
 		return
 	}
-	before := g.state
 	g.state, g.heard = state, time.Now()
 	switch {
 	case before.Open.IsZero() && !state.Open.IsZero():
@@ -260,7 +261,7 @@ func (g *Gate) ask(ctx context.Context) {
 		g.others = g.heard
 	}
 	g.update()
-	if state.Permitted {
+	if state.Permitted || asked && state.Permits > before.Permits { // perhaps the permit was in the reply that was lost
 		g.won = state.Permits
 		g.permit()
 	}

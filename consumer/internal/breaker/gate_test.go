@@ -274,6 +274,40 @@ func TestFetchedMessagesTakeTheirTime(t *testing.T) {
 	})
 }
 
+// lossyStore takes each request, and loses every second reply.
+type lossyStore struct {
+	*memoryStore
+	asked int
+}
+
+func (s *lossyStore) ask(ctx context.Context, a counter.Ask) (counter.BreakerState, error) {
+	b, err := s.memoryStore.ask(ctx, a)
+	if s.asked++; s.asked%2 == 0 {
+		return counter.BreakerState{}, context.DeadlineExceeded
+	}
+	return b, err
+}
+
+// TestALostPermit: every second reply is lost, in step with the permits. A message is tried all the same.
+func TestALostPermit(t *testing.T) {
+	for first := range 2 {
+		synctest.Test(t, func(t *testing.T) {
+			now := time.Now()
+			store := &lossyStore{&memoryStore{b: rules.Breaker{Doubt: now, Open: now, Next: now.Add(rules.FirstPermit)}}, first}
+			g := New(Options{Ask: store.ask, Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+			go g.Run(t.Context())
+			time.Sleep(every + time.Millisecond) // it is shut then
+			for range 20 {
+				began := time.Now()
+				_, probe := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1})
+				if took := time.Since(began); !probe || took > 3*rules.LaterPermits {
+					t.Errorf("a probe: %t, after %v", probe, took)
+				}
+			}
+		})
+	}
+}
+
 // farStore delays each request and each reply by away.
 type farStore struct {
 	*memoryStore
