@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -22,9 +23,10 @@ const freshPrefetch = 50
 // breakerRoom lets attempts wait while no message succeeds.
 type breakerRoom struct {
 	noRoom
-	s    *session
-	gate *breaker.Gate      // of all sessions on the queue
-	end  context.CancelFunc // ends the session in favour of another one
+	s        *session
+	gate     *breaker.Gate      // of all sessions on the queue
+	end      context.CancelFunc // ends the session in favour of another one
+	fetching atomic.Bool        // messages beyond the prefetch may still come, or the session ends for one that does not
 }
 
 func refuseBreaker(c *Consumer) error {
@@ -56,12 +58,14 @@ func newBreakerRoom(s *session, before rooms) room {
 	}
 	s.reports, s.failed = true, r.failed
 	if !s.Ordered {
-		s.more = make(chan (<-chan amqp.Delivery))
-		s.lacking = sync.OnceFunc(func() { // a message that amqp091-go dropped returns to the queue with the session
-			s.Logger.Info("a message came after the consumer beyond the prefetch had ended: another session begins, so that "+
-				"it comes again", "queue", s.Queue)
-			r.end()
-		})
+		s.more = make(chan amqp.Delivery)
+		s.lacking = func() {
+			if !r.fetching.Swap(true) { // a message that amqp091-go dropped returns to the queue with the session
+				s.Logger.Info("a message came after the consumer beyond the prefetch had ended: another session begins, so that "+
+					"it comes again", "queue", s.Queue)
+				r.end()
+			}
+		}
 	}
 	return r
 }
@@ -172,13 +176,7 @@ func (r *breakerRoom) fresh(ctx context.Context, calm <-chan struct{}) error {
 	if r.s.arrived.careful { // an undecodable message returns all others, so such a session prefetches one
 		return nil
 	}
-	taken := make(chan amqp.Delivery)
-	select {
-	case r.s.more <- taken:
-		defer close(taken)
-	case <-ctx.Done():
-		return nil
-	}
+	r.fetching.Store(true)
 	channel, tag := r.s.link.channel, "strikes-"+token(tokens.Add(1)).String()
 	more, err := bound.Await(ctx, openTimeout, func() (<-chan amqp.Delivery, error) {
 		if err := channel.Qos(freshPrefetch, 0, false); err != nil {
@@ -189,33 +187,28 @@ func (r *breakerRoom) fresh(ctx context.Context, calm <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	ended, gone := make(chan struct{}), make(chan struct{})
-	defer func() { _ = bound.Within(closeTimeout, func() { <-ended }) }()
-	go func() { // until the consumer is cancelled, the loop below takes messages
-		defer close(ended)
-		select {
-		case <-calm:
-		case <-ctx.Done():
-		case <-gone:
-			return
-		}
-		if err := channel.Cancel(tag, false); err != nil {
-			r.s.Logger.Warn("ending the consumer of messages beyond the prefetch", "queue", r.s.Queue, "error", err)
-		}
-	}()
 	for {
 		select {
-		case <-ctx.Done():
-			return nil
 		case d, ok := <-more:
 			if !ok {
-				close(gone)
+				r.fetching.Store(false)
 				return nil
 			}
 			select {
-			case taken <- d:
+			case r.s.more <- d:
 			case <-ctx.Done():
 			}
+			continue
+		case <-calm:
+			calm = nil
+		case <-ctx.Done():
+		}
+		_, err = bound.Await(ctx, closeTimeout, func() (any, error) { return nil, channel.Cancel(tag, false) }, func(any) {})
+		if err != nil {
+			r.s.Logger.Warn("ending the consumer of messages beyond the prefetch", "queue", r.s.Queue, "error", err)
+		}
+		if ctx.Err() != nil {
+			return nil
 		}
 	}
 }

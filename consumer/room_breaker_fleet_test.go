@@ -161,17 +161,11 @@ func (o *outage) start() *outageProc {
 		})
 	}
 	beside.Go(func() {
-		var more <-chan amqp.Delivery
 		for {
 			select {
 			case d := <-p.main:
 				p.s.take(ctx, d)
-			case more = <-p.s.more:
-			case d, ok := <-more:
-				if !ok {
-					more = nil
-					continue
-				}
+			case d := <-p.s.more:
 				p.s.take(ctx, d)
 			case <-ctx.Done():
 				return

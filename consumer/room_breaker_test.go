@@ -299,13 +299,30 @@ func TestALostConnectionEndsAFetch(t *testing.T) {
 		b := newBench()
 		s := b.session(Consumer{Breaker: 8, Handler: ok})
 		var calls []string
-		s.link, s.more = &link{channel: deafWire{quietWire{&calls}}}, make(chan (<-chan amqp.Delivery), 1)
+		s.link = &link{channel: deafWire{quietWire{&calls}}}
 		began := time.Now()
 		need(t, find[*breakerRoom](s.rooms).fresh(t.Context(), make(chan struct{})))
 		if waited := time.Since(began); waited > 0 || len(calls) > 0 {
 			t.Errorf("it ended after %v, with calls of %v", waited, calls)
 		}
 	})
+}
+
+// secondWire brings messages to a second consumer, until that is cancelled.
+type secondWire struct {
+	quietWire
+	second chan amqp.Delivery
+}
+
+func (w secondWire) Consume(string, string, bool, bool, bool, bool, amqp.Table) (<-chan amqp.Delivery, error) {
+	return w.second, nil
+}
+
+func (w secondWire) Cancel(tag string, _ bool) error {
+	if tag != "" { // that of the first consumer is empty
+		close(w.second)
+	}
+	return nil
 }
 
 // TestADroppedFreshMessageComesAgain: amqp091-go drops a message that comes after the second consumer was cancelled. It
@@ -326,15 +343,18 @@ func TestADroppedFreshMessageComesAgain(t *testing.T) {
 		var calls []string
 		go func() {
 			again, err := find[*breakerRoom](s.rooms).around(t.Context(), nil, func(ctx context.Context) error {
-				return s.serve(ctx, &link{channel: quietWire{&calls}, deliveries: deliveries})
+				return s.serve(ctx, &link{channel: secondWire{quietWire{&calls}, second}, deliveries: deliveries})
 			})
 			need(t, err)
 			ended <- again
 		}()
-		s.more <- second
+		synctest.Wait()
+		calm := make(chan struct{})
+		go func() { need(t, find[*breakerRoom](s.rooms).fresh(t.Context(), calm)) }()
+		synctest.Wait()
 		deliver(deliveries, 2)
 		deliver(second, 1)
-		close(second)
+		close(calm)
 		synctest.Wait()
 		if len(ended) > 0 {
 			t.Error("the session ended before a message was missing")

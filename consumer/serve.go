@@ -196,7 +196,7 @@ func (s *session) isConsuming(yes bool) {
 // receive takes deliveries from the channel until ctx is done (nil) or the session ends. It takes them immediately, so
 // that the time for which each may be held begins with its arrival.
 func (s *session) receive(ctx, stop context.Context, l *link) error {
-	deliveries, more := l.deliveries, (<-chan amqp.Delivery)(nil)
+	deliveries := l.deliveries
 	for {
 		select {
 		case <-ctx.Done():
@@ -218,16 +218,11 @@ func (s *session) receive(ctx, stop context.Context, l *link) error {
 			if s.arrived.passed() {
 				return errPassed
 			}
-			if more == nil && s.arrived.lacks(d.DeliveryTag) {
+			if s.arrived.lacks(d.DeliveryTag) {
 				s.lacking()
 			}
 			s.take(stop, d)
-		case more = <-s.more:
-		case d, ok := <-more:
-			if !ok {
-				more = nil
-				continue
-			}
+		case d := <-s.more:
 			s.take(stop, d)
 		}
 	}

@@ -61,14 +61,14 @@ type session struct {
 
 	// Set by rooms.
 	waiting func(ctx context.Context, d *delivery, wait time.Duration) waited
-	look    func()                      // reads the requests of operators
-	lasts   func() <-chan struct{}      // returns a channel that closes when the DrainTimeout begins
-	unfit   func(context.Context) bool  // asked once a second: true ends the session; nil: it is fit
-	patient bool                        // a rejected message waits for the store, too
-	reports bool                        // the store learns of an attempt that the handler says is not counted
-	failed  func(*delivery)             // called after the reply to FAIL
-	more    chan (<-chan amqp.Delivery) // brings the deliveries of a second consumer on the channel, until they are closed
-	lacking func()                      // called when a message came to a second consumer after that had ended
+	look    func()                     // reads the requests of operators
+	lasts   func() <-chan struct{}     // returns a channel that closes when the DrainTimeout begins
+	unfit   func(context.Context) bool // asked once a second: true ends the session; nil: it is fit
+	patient bool                       // a rejected message waits for the store, too
+	reports bool                       // the store learns of an attempt that the handler says is not counted
+	failed  func(*delivery)            // called after the reply to FAIL
+	more    chan amqp.Delivery         // brings the deliveries of a second consumer on the channel
+	lacking func()                     // called when a delivery comes before one with a lower tag
 }
 
 // settings are the options of a session. It changes none but the Prefetch.
