@@ -166,25 +166,12 @@ func (b *Breaker) bound(now time.Time) (moved bool) {
 	return setBack(now.Add(LongestCount), &b.Count) || moved
 }
 
-// uncounted reports whether the breaker keeps a failure of an attempt from being counted.
-func (b *Breaker) uncounted(p Progress, cause Cause, now time.Time) bool {
-	switch {
-	case cause == CauseRejected:
-		return false
-	case cause == CauseNotCounted:
-		return true
-	case b.Count.After(now):
-		return false
-	}
-	return p.Failing || b.Stops() || p.Attempt.Before(b.Closed)
-}
-
-// lengthen adds a message to the streak, and reports whether it did. With the last one the queue is in doubt.
-func (b *Breaker) lengthen(m Message, reason string, p Progress, now time.Time) bool {
-	id := sha256.Sum256([]byte(m.ID))
+// lengthen adds a message to the streak, unless it is there. It reports whether it did. With the last of them, breaker
+// in number, the queue is in doubt.
+func (b *Breaker) lengthen(message, reason string, breaker int, now time.Time) bool {
+	id := sha256.Sum256([]byte(message))
 	failed := StreakFailure{At: now, Message: hex.EncodeToString(id[:8])}
-	if p.Failing || b.Stops() || p.Attempt.Before(b.Closed) || b.Count.After(now) ||
-		slices.ContainsFunc(b.Streak, func(f StreakFailure) bool { return f.Message == failed.Message }) {
+	if slices.ContainsFunc(b.Streak, func(f StreakFailure) bool { return f.Message == failed.Message }) {
 		return false
 	}
 	reason, _, _ = strings.Cut(strings.TrimLeft(strings.ReplaceAll(reason, "\r", "\n"), "\n"), "\n")
@@ -193,7 +180,7 @@ func (b *Breaker) lengthen(m Message, reason string, p Progress, now time.Time) 
 		b.Alike = 0
 	}
 	b.Alike, b.Reason = min(b.Alike, len(b.Streak))+1, reason
-	if b.Streak = append(b.Streak, failed); len(b.Streak) >= p.Breaker {
+	if b.Streak = append(b.Streak, failed); len(b.Streak) >= breaker {
 		b.Doubt = now
 	}
 	return true

@@ -98,13 +98,16 @@ func (s *step) judge(f Failure, fresh bool) (uncounted bool) {
 		return false
 	}
 	b, changed := s.breaker()
-	impatient := s.impatient(b)
-	uncounted = fresh && (b.uncounted(p, f.cause(), s.now) || f.cause() != CauseRejected && impatient)
-	first := s.Counted() == 0 && (!uncounted || f.cause() == CauseNotCounted)
-	// If messages that wait for a success fill the prefetch, no other message can fail. Their failures open the breaker
-	// then, so that others are fetched.
-	if fresh && (first || impatient) && f.cause() != CauseRejected {
-		changed = b.lengthen(s.Message, f.Reason, p, s.now) || changed
+	if fresh && f.cause() != CauseRejected {
+		counting, asked := b.Count.After(s.now), f.cause() == CauseNotCounted
+		stops := p.Failing || b.Stops() || p.Attempt.Before(b.Closed)
+		impatient := s.impatient(b)
+		uncounted = asked || impatient || stops && !counting
+		// If messages that wait for a success fill the prefetch, no other message can fail. Their failures open the
+		// breaker then, so that others are fetched.
+		if !stops && !counting && (impatient || s.Counted() == 0) {
+			changed = b.lengthen(s.ID, f.Reason, p.Breaker, s.now) || changed
+		}
 	}
 	if changed {
 		s.queue.Breaker = b
