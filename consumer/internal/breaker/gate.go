@@ -72,8 +72,7 @@ type Gate struct {
 	until   time.Time // when the permits expire
 	others  time.Time // when another process was known to have succeeded meanwhile
 	won     int       // the last permit that the store gave this process since the opening, by number; 0: none
-	stopped time.Time // since when the process has stopped alone; zero: it has not
-	next    time.Time // its next permit
+	next    time.Time // the next permit of the process, which has stopped alone; zero: it has not
 }
 
 // New returns a Gate that is open.
@@ -123,9 +122,7 @@ func (g *Gate) Succeeded(began, ended time.Time) {
 	if ended.After(g.ended) {
 		g.ended = ended
 	}
-	if g.failed = 0; !g.alone.IsZero() {
-		g.goOn("a message succeeded in this process: it goes on")
-	}
+	g.goOn("a message succeeded in this process: it goes on")
 	if !g.state.Doubt.IsZero() {
 		g.wake()
 	}
@@ -256,7 +253,7 @@ func (g *Gate) ask(ctx context.Context) {
 			"failed", len(state.Streak), "reason", state.Reason)
 	case !before.Open.IsZero() && state.Open.IsZero():
 		g.Logger.Warn("attempts begin again", "after", state.Now.Sub(before.Open).Round(time.Second))
-		g.failed, g.alone, g.stopped = 0, time.Time{}, time.Time{}
+		g.failed, g.alone, g.next = 0, time.Time{}, time.Time{}
 	case state.Success.After(before.Success):
 		g.others = g.heard
 	}
@@ -275,12 +272,12 @@ func (g *Gate) stopAlone(now time.Time) {
 		g.goOn("an operator wants every failure counted: this process goes on")
 	case !g.missed && now.Sub(g.alone) > idle && now.Sub(g.others) > idle: // perhaps only poison is left
 		g.goOn("no message succeeds in other processes either: this process goes on, and its failures count")
-	case g.stopped.IsZero() && now.Sub(g.alone) >= rules.DoubtLasts:
-		g.stopped, g.next = now, now.Add(rules.FirstPermit)
+	case g.next.IsZero() && now.Sub(g.alone) >= rules.DoubtLasts:
+		g.next = now.Add(rules.FirstPermit)
 		g.Logger.Warn("no message succeeds in this process, while others succeed: it begins only probes, and "+
 			"counts nothing", "failed", g.failed)
 		g.update()
-	case !g.stopped.IsZero() && !now.Before(g.next) && len(g.waiting) > 0:
+	case !g.next.IsZero() && !now.Before(g.next) && len(g.waiting) > 0:
 		g.next = now.Add(rules.LaterPermits)
 		g.permit()
 	}
@@ -289,16 +286,16 @@ func (g *Gate) stopAlone(now time.Time) {
 // goOn counts the failures in this process from 0 again. If the process has stopped alone, it goes on and logs why. The
 // caller has locked g.mu.
 func (g *Gate) goOn(why string) {
-	if !g.stopped.IsZero() {
+	if !g.next.IsZero() {
 		g.Logger.Warn(why)
 	}
-	g.failed, g.alone, g.stopped = 0, time.Time{}, time.Time{}
+	g.failed, g.alone, g.next = 0, time.Time{}, time.Time{}
 	g.update()
 }
 
 // update opens or shuts the gate. The caller has locked g.mu.
 func (g *Gate) update() {
-	shut := !g.state.Open.IsZero() || !g.stopped.IsZero()
+	shut := !g.state.Open.IsZero() || !g.next.IsZero()
 	if g.shut.Swap(shut) != shut {
 		g.permits = 0
 	}
