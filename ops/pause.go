@@ -211,32 +211,27 @@ func (p *Pause) Text() string {
 	return strings.TrimSuffix(queue+": would be paused; "+p.Risk, "; ")
 }
 
-// closed says that the breaker is closed.
+// closed says what becomes of the breaker, and of the time for which every failure counts.
 func (p *Pause) closed() string {
-	text := "its breaker is closed; it was open"
-	switch {
-	case !p.Breaker.Stops():
-		switch {
-		case p.count > 0 && p.Done:
-			return fmt.Sprintf("every failure counts for %v", p.count)
-		case p.count > 0:
-			return fmt.Sprintf("every failure would count for %v", p.count)
-		case p.Done:
-			return "the time for which every failure counts has ended"
+	closed, was, counts, ends := "would be closed", "is", "would count", "would end"
+	if p.Done {
+		closed, was, counts, ends = "is closed", "was", "counts", "has ended"
+	}
+	var facts []string
+	if p.Breaker.Stops() {
+		state := "in doubt"
+		if p.Breaker.Open {
+			state = "open"
 		}
-		return "the time for which every failure counts would end"
-	case !p.Done && p.Breaker.Open:
-		text = "its breaker would be closed; it is open"
-	case !p.Done:
-		text = "its doubt would end; it was to open its breaker"
-	case !p.Breaker.Open:
-		text = "its doubt ended; it was to open its breaker"
+		facts = append(facts, fmt.Sprintf("its breaker %s; it %s %s because nothing has succeeded since %s", closed, was,
+			state, p.Breaker.Since.UTC().Format(time.RFC3339)))
 	}
-	text += " because nothing has succeeded since " + p.Breaker.Since.UTC().Format(time.RFC3339)
 	if p.count > 0 {
-		text += fmt.Sprintf("; every failure counts for %v", p.count)
+		facts = append(facts, fmt.Sprintf("every failure %s for %v", counts, p.count))
+	} else if !p.Breaker.Stops() {
+		facts = append(facts, "the time for which every failure counts "+ends)
 	}
-	return text
+	return strings.Join(facts, "; ")
 }
 
 func (p *Pause) stopped() string {
