@@ -76,6 +76,7 @@ export class Breaker {
     this.state = { permitted: false, now: 0, success: 0, doubt: 0, open: 0, next: 0, count: 0, failed: 0, reason: '' }
     this.heard = performance.now() // when the store replied last
     this.missed = false // it did not reply to the last read
+    this.asked = false // nor to its question for a permit
     this.blind = false // it has not replied for long
     /** @type {number | undefined} */
     this.began = undefined // of the latest successes to report; undefined: reported
@@ -274,21 +275,22 @@ export class Breaker {
   async ask() {
     const { queue } = this
     const progress = this.progress(undefined)
+    const wants = this.waiting.length > 0 && !this.missed && performance.now() >= this.due()
     let state
     try {
-      const wants = this.waiting.length > 0 && performance.now() >= this.due()
       state = await this.counter.askBreaker(this.vhost, queue, progress, wants, this.state.text)
     } catch {
       this.missed = true
+      this.asked = wants
       this.blind = performance.now() - this.heard >= BLINDLY
       return this.update()
     }
     this.reported(progress)
-    const before = this.state
+    const { state: before, asked } = this
     if (state.open !== before.open) this.won = 0
     this.state = state
     this.heard = performance.now()
-    this.missed = this.blind = false
+    this.missed = this.asked = this.blind = false
     if (state.open > 0 && before.open === 0) {
       this.logger.warn('no message succeeds: only probes begin, and no failure is counted', {
         queue, failed: state.failed, reason: state.reason
@@ -301,7 +303,8 @@ export class Breaker {
       this.others = this.heard
     }
     this.update()
-    if (state.permitted) {
+    // perhaps the permit was in the reply that was lost
+    if (state.permitted || asked && permitsOf(state) > permitsOf(before)) {
       this.won = permitsOf(state)
       this.permit()
     }

@@ -71,6 +71,25 @@ test('without messages beyond the prefetch, permits go to failed ones at once', 
   assert.equal(await waiting, 'probe')
 })
 
+test('the permit in a lost reply is taken with the next, and a process that hears nothing asks for none', async () => {
+  const wanted = []
+  const replies = [4, undefined, undefined, 4, undefined, 5] // permits; undefined: lost
+  const askBreaker = async (_vhost, _queue, _progress, wants) => {
+    wanted.push(wants)
+    const permits = replies.shift()
+    if (permits === undefined) throw new Error('timeout')
+    return { ...b.state, open: 1, text: Buffer.from(`0 1 1 0 1 ${permits} 0 0 0 .\nrefused`) }
+  }
+  const settings = { queue: 'orders', vhost: '/', counter: { askBreaker }, logger: silent }
+  const b = new Breaker({ breaker: 2, patience: 0 }, settings)
+  b.fetchNone()
+  await b.ask()
+  const waiting = b.wait(new Stop(), performance.now() + 60_000, { probes: 0, failures: 1, first: false })
+  while (replies.length > 0) await b.ask()
+  assert.deepEqual(wanted, [false, true, false, false, true, false])
+  assert.equal(await waiting, 'probe')
+})
+
 for (const type of ['classic', 'quorum']) {
   test(`poison fills the prefetch of two consumers, and the dependency is away, ${type}`, async (t) => {
     const f = await fixture(t, { type })

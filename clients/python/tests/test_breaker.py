@@ -122,6 +122,24 @@ def test_without_messages_beyond_the_prefetch_permits_go_to_failed_ones_at_once(
     assert waiting.permitted and waiting.over.fired
 
 
+def test_the_permit_in_a_lost_reply_is_taken_with_the_next_and_a_process_that_hears_nothing_asks_for_none():
+    breaker, waiting = Breaker(2, 0, Settings("orders"), Options(), now=lambda: 0.0), Waiting(0, 1, False)
+    breaker.attach(lambda: pytest.fail("it fetches"))
+    breaker.fetch_none()
+    wanted = []
+    for permits in (4, None, None, 4, None, 5):  # None: the reply is lost
+        asking = breaker._ask()
+        wanted.append(next(asking).call.args[2])
+        text = f"0 1 1 0 1 {permits} 0 0 0 .\nrefused".encode()
+        lost = StoreError(Fault.SLOW, "away")
+        with pytest.raises(StopIteration):
+            asking.send([0, 1, 0, 1, 1, 1, 0, 2, b"refused", text] if permits else lost)
+        if not breaker._waiting and not waiting.over.fired:
+            breaker._join(waiting)
+    assert wanted == [0, 1, 0, 0, 1, 0]
+    assert waiting.permitted
+
+
 def same_tag():
     """Return a function that gives all consumers of a connection the tag of the first."""
     tags = []

@@ -74,6 +74,7 @@ class Breaker:
         self._lock = threading.RLock()
         self._again = Signal()  # read now
         self._state, self._heard, self._missed, self._blind = State(), now(), False, False
+        self._asked = False  # the last read, to which the store did not reply, asked for a permit
         self._began: float | None = None  # of the latest successes to report; None: reported
         self._ended: float | None = None
         self._waiting: list[Waiting] = []
@@ -205,11 +206,12 @@ class Breaker:
 
     def _ask(self) -> Steps:
         with self._lock:
-            self._again, wants = Signal(), bool(self._waiting) and self.now() >= self._due()
+            self._again = Signal()
+            wants = bool(self._waiting) and not self._missed and self.now() >= self._due()
         s = self.settings
         progress, successes = self.progress(None)
         call = steps.ask(s.vhost, s.queue, progress, wants, self.options, self._state.text)
-        self._take((yield Send(call, TIMEOUT)), successes)
+        self._take((yield Send(call, TIMEOUT)), successes, wants)
 
     # With the lock.
 
@@ -258,7 +260,7 @@ class Breaker:
             return 0
         return (TURNS - since) * TURN
 
-    def _take(self, reply: object, successes: Successes) -> None:
+    def _take(self, reply: object, successes: Successes, wants: bool) -> None:
         """Take a reply of the store to the report of these successes, or an error."""
         with self._lock:
             try:
@@ -266,14 +268,14 @@ class Breaker:
                     raise reply
                 state = steps.parse_state(reply)
             except (StoreError, ReplyError):
-                self._missed, self._blind = True, self.now() - self._heard >= BLINDLY
+                self._missed, self._asked, self._blind = True, wants, self.now() - self._heard >= BLINDLY
                 self._update()
                 return
             self.reported(successes)
-            before, queue = self._state, self.settings.queue
+            before, asked, queue = self._state, self._asked, self.settings.queue
             if state.open != before.open:
                 self._won = 0
-            self._state, self._heard, self._missed, self._blind = state, self.now(), False, False
+            self._state, self._heard, self._missed, self._asked, self._blind = state, self.now(), False, False, False
             if state.open and not before.open:
                 text = (
                     "no message succeeds: only probes begin, and no failure is counted, "
@@ -288,7 +290,8 @@ class Breaker:
             elif state.success > before.success:
                 self._others = self._heard
             self._update()
-            if state.permitted:
+            # perhaps the permit was in the reply that was lost
+            if state.permitted or asked and state.permits > before.permits:
                 self._won = state.permits
                 self._permit()
 
