@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -397,6 +398,32 @@ func TestPartitionsBreaker(t *testing.T) {
 		}
 		next[key] = body
 	}
+}
+
+// TestPartitionsComeBackWithABreaker: a process joins and leaves. The other one consumes all partitions again.
+func TestPartitionsComeBackWithABreaker(t *testing.T) {
+	t.Parallel()
+	s, n := newShared(t, 4), 0
+	publish := func() bool {
+		s.publish(fmt.Sprintf("key-%d %d", n%12, n))
+		n++
+		return true
+	}
+	breaker := func(c *consumer.Consumer) { c.Breaker = 8 }
+	s.consume(breaker)
+	s.eventually("a process consumes", func() bool { return publish() && len(s.seen()) > 0 })
+	var joined atomic.Bool
+	leave := s.consume(func(c *consumer.Consumer) {
+		handle := c.Handler
+		breaker(c)
+		c.Handler = func(ctx context.Context, d amqp.Delivery) error { joined.Store(true); return handle(ctx, d) }
+	})
+	s.eventually("a partition goes to the other process", func() bool { return publish() && joined.Load() })
+	leave()
+	for range 12 {
+		publish()
+	}
+	s.eventually("the messages of every partition", func() bool { return len(s.seen()) == n })
 }
 
 // TestPartitionConsumersHaveNoPriority: RabbitMQ 4.3 may stop a queue whose consumers have some.
