@@ -166,7 +166,9 @@ func old(ts *testscript.TestScript, _ bool, args []string) {
 		for _, at := range []int{7, 9} { // when the next attempt is due, and the first failure
 			ms, err := strconv.ParseInt(words[at], 10, 64)
 			ts.Check(err)
-			words[at] = strconv.FormatInt(ms-time.Hour.Milliseconds(), 10)
+			if ms > 0 { // not so in the record of a probe, if no failure of its message was counted
+				words[at] = strconv.FormatInt(ms-time.Hour.Milliseconds(), 10)
+			}
 		}
 		// a record of a probe may be gone meanwhile
 		ts.Check(store.SetXX(ctx, key, strings.Join(words, " "), redis.KeepTTL).Err())
