@@ -401,9 +401,10 @@ func (c *client) forget(ctx context.Context, of Queue, members []string) (n int,
 	err = c.insist(ctx, of, recordsOf(members), func(_ time.Time, docs []Doc) (change Change, _ error) {
 		n = 0
 		for i, d := range docs {
-			if d.Version != "" || d.Err != nil {
-				n++
+			if d.Version == "" && d.Err == nil { // a step that writes it meanwhile lists it
+				continue
 			}
+			n++
 			change.Docs = append(change.Docs, Doc{Name: d.Name, Version: d.Version, Any: d.Err != nil})
 			for _, set := range []string{setIndex, setDead, setRemoved} {
 				change.Sets = append(change.Sets, Member{Set: set, Name: members[i], Gone: true})
