@@ -221,8 +221,9 @@ func TestErrors(t *testing.T) {
 	do(t, late, `CREATE FUNCTION late() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		RAISE 'terminating connection due to transaction timeout' USING ERRCODE = '25P04'; END $$`,
 		"CREATE TRIGGER late BEFORE INSERT ON strikes_doc EXECUTE FUNCTION late()") // as PostgreSQL 17 does
-	do(t, url, `CREATE ROLE "app-1" LOGIN`, `GRANT SELECT ON strikes_doc, strikes_member TO "app-1"`)
-	reader := strings.Replace(url, "postgres:secret", "app-1:secret", 1)
+	user := fmt.Sprintf("app-%d-%d", os.Getpid(), databases.Add(1)) // the server keeps it after the test
+	do(t, url, fmt.Sprintf("CREATE ROLE %q LOGIN; GRANT SELECT ON strikes_doc, strikes_member TO %[1]q", user))
+	reader := strings.Replace(url, "postgres:secret", user+":secret", 1)
 	for name, tc := range map[string]struct {
 		url   string
 		fault counter.StoreFault
