@@ -54,7 +54,7 @@ func overrideOf(h map[string]string) (*Override, error) {
 	o := &Override{Note: parseNote(h)}
 	switch {
 	case !limited && !aged:
-		return nil, nil // none is no error, and no zero value of an override
+		return nil, nil
 	case limited && !overrides.MatchString(retries):
 		return nil, fmt.Errorf("%w: max_retries is %.80q (want an integer of at most 9 characters)", ErrOverride, retries)
 	case aged && !ages.MatchString(age):

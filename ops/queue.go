@@ -113,7 +113,7 @@ func (q *Queue) Override(ctx context.Context) (*counter.Override, error) {
 		if q.Warn != nil {
 			q.Warn(err)
 		}
-		return nil, nil // none is no error, and no zero value of an override
+		return nil, nil
 	}
 	return set, err
 }
