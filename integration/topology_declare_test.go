@@ -73,6 +73,15 @@ func TestTopologyDeclareMismatch(t *testing.T) {
 			t.Errorf("%q is not in the error: %v", w, err)
 		}
 	}
+	parts := b.name()
+	b.queue(parts+".dlq", amqp.Table{"x-queue-type": "classic"})
+	err = topology.Declare(t.Context(), b.conn, topology.Spec{Queue: parts, Partitions: 2})
+	if err == nil || !strings.Contains(err.Error(), "nothing was declared") {
+		t.Errorf("partitions: %v", err)
+	}
+	if found, err := broker.FindExchange(t.Context(), b.conn, parts+".dlx"); found != broker.No || err != nil {
+		t.Errorf("refused partitions leave a dead-letter exchange: %v, %v", found, err)
+	}
 }
 
 // TestTopologyDeclareDenied: a user who may not declare is told which permission of the queue is missing. From RabbitMQ

@@ -32,9 +32,8 @@ import (
 //
 // Declare returns an error if a queue or exchange exists with other properties, and never changes an existing object.
 // For a queue the error names each difference with both values, but no other argument if the type differs. For an
-// exchange it names the first. Unless it declares partitions, it compares existing objects before it makes any. A queue
-// whose node is down is an error after 5 to 50 s. The error lists the objects that had been made before it. Fix the
-// cause and run Declare again.
+// exchange it names the first. It compares existing objects before it makes any. A queue whose node is down is an error
+// after 5 to 50 s. The error lists the objects that had been made before it. Fix the cause and run Declare again.
 //
 // If ctx ends, Declare returns within a second. A declaration that has begun may still take effect.
 func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
@@ -60,7 +59,7 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		if err != nil {
 			return fmt.Errorf("topology: declare %d partitions of queue %q: %w", s.Partitions, s.Queue, err)
 		}
-		return declare(ctx, conn, partitionSteps(s, hash))
+		return declare(ctx, conn, append(existingFirst(ctx, conn, deadLetterSteps(s)), partitionSteps(s, hash)...))
 	})
 }
 

@@ -16,11 +16,12 @@ import (
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
-// partitionSteps declare a partitioned queue: the fanout exchange Queue, bound to an exchange of type hash that is
-// bound to the partitions. The fanout comes last, so that no message is published before all partitions are there.
+// partitionSteps declare a partitioned queue whose dead-letter route is there: the fanout exchange Queue, bound to an
+// exchange of type hash that is bound to the partitions. The fanout comes last, so that no message is published before
+// all partitions are there.
 func partitionSteps(s Spec, hash string) []step {
 	chooser := broker.HashExchange(s.Queue, s.Partitions)
-	all := append(deadLetterSteps(s), exchangeStep(chooser, hash, nil))
+	all := []step{exchangeStep(chooser, hash, nil)}
 	for i := range s.Partitions {
 		name := broker.Partition(s.Queue, i)
 		b := Binding{Exchange: chooser}

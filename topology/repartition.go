@@ -72,7 +72,7 @@ func repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	}
 	// Declare the dead-letter route before the exchange is deleted. If the broker refuses it, messages still reach the
 	// partitions.
-	if err := declare(ctx, conn, deadLetterSteps(s)); err != nil {
+	if err := declare(ctx, conn, existingFirst(ctx, conn, deadLetterSteps(s))); err != nil {
 		return err
 	}
 	// An interrupt must not leave the queue without the exchange.
