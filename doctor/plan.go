@@ -310,6 +310,9 @@ func (p patient) changes(code string, need inspect.Need) amqp.Table {
 	}
 	switch code {
 	case inspect.CodeNoDeadLetterExchange:
+		if p.Type == broker.Stream { // RabbitMQ applies no such policy to it
+			return nil
+		}
 		return broker.Merge(amqp.Table{"dead-letter-exchange": broker.ExchangeFor(p.Named())}, atLeastOnce)
 	case inspect.CodeLoop:
 		if p.loopByPolicy() {

@@ -147,6 +147,9 @@ func TestNoCommand(t *testing.T) {
 		{"by argument and a lower policy", changes(with(broker.ArgDeliveryLimit, int64(5)),
 			policy("delivery-limit", int64(3))), inspect.CodeLimitLow},
 		{"strategy by argument", changes(with(broker.ArgStrategy, "at-most-once")), inspect.CodeAtMostOnce},
+		{"a stream, to which RabbitMQ applies no such policy", changes(func(f *inspect.Facts) {
+			f.Declared = broker.Declared{Type: broker.Stream, Durable: true}
+		}), inspect.CodeNoDeadLetterExchange},
 	}
 	for _, tt := range tests {
 		f := examined(t, tt.f...)
