@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 )
 
 // deadIDs lists from a place on, limit at most; 0: all.
@@ -62,6 +65,44 @@ func TestDead(t *testing.T) {
 				t.Errorf("among the live: %+v, %v", r, err)
 			}
 		}
+	}
+}
+
+// leaving calls leave after each page.
+type leaving struct{ leave func() }
+
+func (leaving) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (leaving) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+func (l leaving) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "zrevrangebyscore" {
+			defer l.leave()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// TestPageOfOneScore: a page begins behind its place, also if a member of the same score leaves while Redis is asked
+// twice.
+func TestPageOfOneScore(t *testing.T) {
+	server := miniredis.RunT(t)
+	c, err := Dial("redis://"+server.Addr(), nil)
+	need(t, err)
+	defer c.Close()
+	of := Queue{"/", "orders"}
+	key := c.opts.queueKey(of.VHost, of.Name) + setIndex
+	const n, many = 3, 2 * sameScore
+	name := func(i int) string { return fmt.Sprintf("%03d", many-i) }
+	for i := range many {
+		need(t, errOf(server.ZAdd(key, 1, name(i))))
+	}
+	c.rdb.AddHook(leaving{leave: func() { _, _ = server.ZRem(key, name(0)) }})
+	place := sameScore + n - 1 // the last member of the first reply
+	found, err := c.page(t.Context(), of, setIndex, Entry{name(place), 1}, n)
+	if err != nil || len(found) != n || found[0].Name != name(place+1) {
+		t.Errorf("the page after %s: %v, %v", name(place), found, err)
 	}
 }
 

@@ -155,8 +155,8 @@ func (s redisStore) Page(ctx context.Context, of Queue, set string, after Entry,
 	if after != (Entry{}) { // a step that writes several records gives them one score
 		by.Max, by.Count = strconv.FormatInt(after.Score, 10), int64(n+sameScore)
 	}
-	var out []Entry
 	for { // members of the last score that come before the place may fill a reply
+		var out []Entry
 		found, err := s.rdb.ZRevRangeByScoreWithScores(ctx, s.key(of, set), by).Result()
 		if err != nil {
 			return nil, s.failedAt(of, set, err)
@@ -170,7 +170,7 @@ func (s redisStore) Page(ctx context.Context, of Queue, set string, after Entry,
 		if len(out) >= n || int64(len(found)) < by.Count {
 			return out[:min(n, len(out))], nil
 		}
-		by.Offset += by.Count
+		by.Count *= 2 // an offset would pass over a member if one before it leaves meanwhile
 	}
 }
 
