@@ -22,10 +22,10 @@ import (
 	driverOf "github.com/go-sql-driver/mysql"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/internal/sqlstore"
+	"github.com/strikesmq/strikes/internal/sqlstore/sqlbench"
 )
 
 var someQueue = counter.Queue{VHost: "/", Name: "q"}
@@ -186,23 +186,7 @@ func TestVersions(t *testing.T) {
 }
 
 // TestMigrations: a process that connects while others migrate finds the tables, or is told to migrate.
-func TestMigrations(t *testing.T) {
-	for range 20 {
-		url := database(t)
-		var processes panics.Group
-		for range 4 {
-			s := open(t, url)
-			processes.Go(func() error { return Migrate(t.Context(), url) })
-			processes.Go(func() error {
-				if err := saveOne(s, t.Context()); err != nil && !strings.Contains(err.Error(), "run: strikes store migrate") {
-					return err
-				}
-				return nil
-			})
-		}
-		need(t, processes.Wait())
-	}
-}
+func TestMigrations(t *testing.T) { sqlbench.Migrate(t, database, open, Migrate) }
 
 // TestFull: a disk without room is an error that says so, and the documents stay as they were.
 func TestFull(t *testing.T) {

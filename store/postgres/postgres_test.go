@@ -17,7 +17,6 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/counter/storetest"
-	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/internal/sqlstore/sqlbench"
@@ -53,25 +52,7 @@ func do(t testing.TB, url string, statements ...string) {
 }
 
 // TestMigrations: a process that connects while others migrate finds the tables, or is told to migrate.
-func TestMigrations(t *testing.T) {
-	for range 20 {
-		url := database(t)
-		var processes panics.Group
-		for range 4 {
-			s := open(t, url)
-			processes.Go(func() error { return Migrate(t.Context(), url) })
-			processes.Go(func() error {
-				_, err := s.Save(t.Context(), counter.Queue{Name: "q"},
-					counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x", Any: true}}})
-				if err != nil && !strings.Contains(err.Error(), "run: strikes store migrate") {
-					return err
-				}
-				return nil
-			})
-		}
-		need(t, processes.Wait())
-	}
-}
+func TestMigrations(t *testing.T) { sqlbench.Migrate(t, database, open, Migrate) }
 
 // TestMigrateBesideANewer: a process that waits while a newer strikes migrates refuses the newer tables, also where
 // transactions are REPEATABLE READ by default.

@@ -1,9 +1,11 @@
-// Package sqlbench tests and measures a store in a SQL database: its failing path beside that of Redis, and the renewal
-// of long lanes.
+// Package sqlbench tests and measures a store in a SQL database: its failing path beside that of Redis, the renewal
+// of long lanes, and migrations.
 package sqlbench
 
 import (
+	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,5 +58,27 @@ func failAll(b *testing.B, c *counter.Counter, round string) {
 	}
 	if err := failing.Wait(); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// Migrate has processes connect while others migrate. Each finds the tables, or is told to migrate.
+func Migrate[S counter.Store](t *testing.T, database func(testing.TB) string, open func(testing.TB, string) S,
+	migrate func(context.Context, string) error) {
+	for range 20 {
+		url := database(t)
+		var processes errgroup.Group
+		for range 4 {
+			s := open(t, url)
+			processes.Go(func() error { return migrate(t.Context(), url) })
+			processes.Go(func() error {
+				_, err := s.Save(t.Context(), counter.Queue{Name: "q"},
+					counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x", Any: true}}})
+				if err != nil && !strings.Contains(err.Error(), "run: strikes store migrate") {
+					return err
+				}
+				return nil
+			})
+		}
+		servertest.Need(t, processes.Wait())
 	}
 }
