@@ -136,6 +136,16 @@ func TestPolicyInForce(t *testing.T) {
 	}
 }
 
+// A policy for streams is in force on a stream.
+func TestPolicyForStreams(t *testing.T) {
+	q := Queue{Name: "log", Declared: Declared{Type: Stream}, PolicyName: "a", PolicyKnown: true}
+	Policies{User: []Policy{{Name: "a", Pattern: "log", ApplyTo: "streams",
+		Definition: Table{"max-length-bytes": int64(9)}}}}.Apply(&q)
+	if !q.Limited() {
+		t.Errorf("the policy says %v", q.Policy)
+	}
+}
+
 // An operator's policy lowers the limits of a user's policy, and overrides its other keys: measured.
 func TestPoliciesJoin(t *testing.T) {
 	user := amqp.Table{"overflow": "drop-head", "delivery-limit": int64(-1), "max-length": int64(5),
