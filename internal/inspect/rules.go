@@ -152,12 +152,13 @@ func unset(q broker.Queue, arg string) string {
 	if _, byArgument := q.Args[arg]; byArgument {
 		return "declare the queue again without " + arg
 	}
-	return fmt.Sprintf("remove %s from %s", broker.PolicyKey(arg), policyText(q))
+	key := broker.PolicyKey(arg)
+	return fmt.Sprintf("remove %s from %s", key, policyText(q, key))
 }
 
-// policyText names the policy; a definition without a name is an operator's.
-func policyText(q broker.Queue) string {
-	if q.PolicyName == "" {
+// policyText names the policy that sets a key; a definition without a name is an operator's.
+func policyText(q broker.Queue, key string) string {
+	if v, set := q.OperatorPolicy[key]; q.PolicyName == "" || set && v == q.Policy[key] {
 		return "the operator policy"
 	}
 	return fmt.Sprintf("policy %q", q.PolicyName)

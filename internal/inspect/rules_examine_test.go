@@ -252,6 +252,25 @@ func TestJudgeClosely(t *testing.T) {
 	}
 }
 
+// TestOperatorsPolicyIsNamed: a finding names the policy whose value is in force.
+func TestOperatorsPolicyIsNamed(t *testing.T) {
+	user := amqp.Table{"message-ttl": int64(9), "delivery-limit": int64(4), "expires": int64(5)}
+	operator := amqp.Table{"message-ttl": int64(7), "delivery-limit": int64(3)}
+	f := changed(examined(), changes("-x-delivery-limit"))
+	f.PolicyName, f.OperatorPolicy, f.Policy = "a", operator, broker.JoinPolicies(user, operator)
+	want := map[string]string{"message-ttl": "the operator policy", CodeLimitLow: "the operator policy",
+		"expires": `policy "a"`}
+	for _, x := range Judge([]Rule{limitsRule, DeliveryLimitRule}, f, Need{Queue: "q"}) {
+		if !strings.HasSuffix(x.Fix, want[x.Code]) || want[x.Code] == "" {
+			t.Errorf("%s: %s", x.Code, x.Fix)
+		}
+		delete(want, x.Code)
+	}
+	if len(want) > 0 {
+		t.Errorf("no finding of %v", want)
+	}
+}
+
 // TestLongestBackoff: the consumer timeout that it would take is not negative.
 func TestLongestBackoff(t *testing.T) {
 	consumerTimeoutRule(examined(), Need{Queue: "q", MaxBackoff: math.MaxInt64}, func(f Finding) {

@@ -201,7 +201,7 @@ func (f Facts) limitText(limit int64) string {
 	case byArgument && arg == limit:
 		return fmt.Sprintf("the delivery limit is %d, by the queue's argument %s", limit, broker.ArgDeliveryLimit)
 	}
-	return fmt.Sprintf("the delivery limit is %d, by %s", limit, policyText(f.Queue))
+	return fmt.Sprintf("the delivery limit is %d, by %s", limit, policyText(f.Queue, "delivery-limit"))
 }
 
 // LimitFixed reports whether the argument keeps a policy from raising the delivery limit to want.
@@ -217,7 +217,7 @@ func (f Facts) raiseLimit(want int64) string {
 			"an argument cannot be changed, and a policy only lowers it", broker.ArgDeliveryLimit, want)
 	}
 	if _, byPolicy := f.Policy["delivery-limit"]; byPolicy {
-		return fmt.Sprintf("set delivery-limit=%d in %s", want, policyText(f.Queue))
+		return fmt.Sprintf("set delivery-limit=%d in %s", want, policyText(f.Queue, "delivery-limit"))
 	}
 	fix := fmt.Sprintf("set delivery-limit=%d by policy, or declare the queue again with %s=%d", want,
 		broker.ArgDeliveryLimit, want)

@@ -135,7 +135,7 @@ func conflictRule(f Facts, _ Need, report func(Finding)) {
 		if a && p && byArgument != byPolicy {
 			report(Say("dead-letter-conflict", Vars{
 				"arg": arg, "key": key, "argument": quoted(byArgument), "other": quoted(byPolicy),
-				"policy": policyText(f.Queue),
+				"policy": policyText(f.Queue, key),
 			}))
 		}
 	}
