@@ -137,6 +137,34 @@ func TestConsumersAfterTheClockWasSetBack(t *testing.T) {
 	}
 }
 
+// afterPage is a Store that calls then after each page.
+type afterPage struct {
+	Store
+	then func()
+}
+
+func (s afterPage) Page(ctx context.Context, of Queue, set string, after Entry, n int) ([]Entry, error) {
+	defer s.then()
+	return s.Store.Page(ctx, of, set, after, n)
+}
+
+// TestConsumersOfALargeFleet: none is missed that reads its Control while the consumers are listed.
+func TestConsumersOfALargeFleet(t *testing.T) {
+	store, of, now := newMemoryStore(), Queue{"/", "orders"}, time.Now().UnixMilli()
+	read := func(i int, at int64) {
+		need(t, errOf(store.Save(t.Context(), of, Change{Sets: []Member{{Set: setConsumers,
+			Name: fmt.Sprintf("0 %d host", i), Score: at}}})))
+	}
+	const all = page + 1
+	for i := range all {
+		read(i, now-int64(i))
+	}
+	c := Over(afterPage{store, func() { read(all-1, now+1) }}, nil)
+	if found, err := c.Admin().Consumers(t.Context(), of.VHost, of.Name); err != nil || len(found) != all {
+		t.Errorf("%d of %d, %v", len(found), all, err)
+	}
+}
+
 // TestReadingAPauseSavesNothing: a read of a pause writes none, so the reads of other processes need no repetition.
 func TestReadingAPauseSavesNothing(t *testing.T) {
 	c, of := NewMemory(nil), Queue{"/", "orders"}

@@ -125,7 +125,7 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 }
 
 func (a *Admin) consumers(ctx context.Context, of Queue, paused *Pause) (out []ConsumerState, _ error) {
-	for found, err := range a.pages(ctx, of, setConsumers, Entry{}, page) {
+	for found, err := range a.pages(ctx, of, setConsumers, Entry{}, longPage) { // each moves to the front every second
 		if err != nil {
 			return nil, err
 		}
