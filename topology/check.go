@@ -61,12 +61,9 @@ type Need struct {
 	Logger *slog.Logger
 }
 
-// defaultMaxRetries is that of package consumer.
-const defaultMaxRetries = 3
-
 func (n Need) inspect() inspect.Need {
 	return inspect.Need{
-		Queue: n.Queue, MaxRetries: cmp.Or(n.MaxRetries, defaultMaxRetries), Ordered: n.Ordered, AllowDrop: n.AllowDrop,
+		Queue: n.Queue, MaxRetries: cmp.Or(n.MaxRetries, inspect.UsualRetries), Ordered: n.Ordered, AllowDrop: n.AllowDrop,
 		HoldQueue: n.HoldQueue, Management: n.Management, HTTPClient: n.HTTPClient,
 	}
 }
