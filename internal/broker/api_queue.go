@@ -75,10 +75,11 @@ type Listed struct {
 // queuesPage is how many queues one reply lists; the API allows 500.
 const queuesPage = "500"
 
-// List lists the queues of a virtual host with their loads and the policies that the API shows.
+// List lists the queues of a virtual host with their loads and the policies that the API shows. It begins again, three
+// times at most, if a queue comes or goes meanwhile: others may then be on another page.
 func (c *API) List(ctx context.Context, vhost string) ([]Listed, error) {
 	var all []Listed
-	for page := 1; ; page++ {
+	for page, total, again := 1, 0, 0; ; page++ {
 		query := "?page=" + strconv.Itoa(page) + "&page_size=" + queuesPage + "&columns=" + queueColumns + "," + loadColumns
 		reply, err := fetch[struct {
 			Items []struct {
@@ -86,10 +87,16 @@ func (c *API) List(ctx context.Context, vhost string) ([]Listed, error) {
 				loadReply
 			} `json:"items"`
 			Pages int `json:"page_count"`
+			Total int `json:"total_count"`
 		}](ctx, c, query, "queues", vhost)
 		if err != nil {
 			return nil, err
 		}
+		if page > 1 && reply.Total != total && again < 3 {
+			page, again, all = 0, again+1, nil
+			continue
+		}
+		total = reply.Total
 		for _, have := range reply.Items {
 			q := have.queue(vhost)
 			q.Consumed = have.Consumers > 0

@@ -292,6 +292,23 @@ func TestObject(t *testing.T) {
 	}
 }
 
+// TestListWhileAQueueGoes: the queue that moves to the page before is not missed.
+func TestListWhileAQueueGoes(t *testing.T) {
+	pages := []string{`2,"total_count":3,"items":[{"name":"a"},{"name":"b"}]`, `2,"total_count":2,"items":[]`,
+		`1,"total_count":2,"items":[{"name":"b"},{"name":"c"}]`}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"page_count":%s}`, pages[0])
+		pages = pages[1:]
+	}))
+	defer s.Close()
+	m, err := NewAPI(s.URL, nil)
+	need(t, err)
+	all, err := m.List(t.Context(), "/")
+	if err != nil || len(all) != 2 || all[1].Name != "c" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
+
 // replies are whole replies of the API to each request that this package makes.
 var replies = map[string]string{
 	"/api/queues/%2F/q": `{"name":"q","type":"quorum","arguments":{"x-delivery-limit":7},
