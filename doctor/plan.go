@@ -119,7 +119,7 @@ func (p patient) fix(fix *Fix, kind string) {
 			p.route(fix, exchange, kind)
 		}
 	case inspect.CodeUnbound:
-		if p.Exchange.Alternate == "" {
+		if p.Exchange.Alternate == "" || fix.Finding.Severe() {
 			p.end(fix, exchange, p.Exchange.Kind)
 		}
 	case inspect.CodeQueueMissing:

@@ -51,16 +51,21 @@ func deadLetterRouteRule(f Facts, need Need, report func(Finding)) {
 	v := Vars{"exchange": quoted(exchange), "kind": f.Exchange.Kind, "key": quoted(key), "keys": keys(f.Exchange.Bindings)}
 	reached := f.Exchange.reached(f.deadLetterKeys())
 	back := func(b broker.Binding) bool { return b.DestinationType == "queue" && b.Destination == f.Name }
+	var on Route // of the dead letters that find no binding; loopRule judges a way back
+	if f.Exchange.Alternate != "" {
+		on = f.Known.TraceThrough(f.Queue, f.Exchange.Alternate)
+	}
 	switch {
+	case len(on.Loops) > 0, slices.ContainsFunc(on.Landings, func(l Landing) bool { return !l.Depends }):
 	case len(reached) == 0:
 		entry := CodeUnbound
 		if len(f.Exchange.Bindings) > 0 {
 			entry += "/key"
 		}
 		x := Say(entry, v).as(lost(need))
-		if f.Exchange.Alternate != "" {
+		if on.Open || len(on.Landings)+len(on.Unseen)+len(on.wanted) > 0 {
 			x.Severity = Warning
-			x.Seen += "; a policy or an alternate exchange may lead on"
+			x.Seen += "; the alternate exchange may lead on"
 			x.Fix += ", or check that the alternate exchange reaches one"
 		}
 		report(x)

@@ -94,6 +94,14 @@ func bound(kind string, bindings ...broker.Binding) func(*Facts) {
 	return func(f *Facts) { f.Exchange.Kind, f.Exchange.Bindings = kind, bindings }
 }
 
+// alternate gives the dead-letter exchange the alternate exchange x.
+func alternate(kind string, bindings ...broker.Binding) func(*Facts) {
+	return func(f *Facts) {
+		f.Exchange.Alternate = "x"
+		exchange("x", kind, bindings...)(f)
+	}
+}
+
 // away makes queues known whose nodes are down.
 func away(names ...string) func(*Facts) {
 	return func(f *Facts) {
@@ -203,8 +211,21 @@ func TestJudge(t *testing.T) {
 		{"exchange missing, allowed", changes(noExchange), dropping, "warning dead-letter-exchange-missing"},
 		{"nothing bound", changes(bound("fanout")), limited, "error dead-letter-unbound"},
 		{"nothing bound, allowed", changes(bound("fanout")), dropping, "warning dead-letter-unbound"},
-		{"nothing bound, alternate exchange", changes(bound("fanout"), func(f *Facts) { f.Exchange.Alternate = "x" }),
+		{"nothing bound, an alternate exchange to no queue", changes(bound("fanout"), alternate("fanout")), limited,
+			"error dead-letter-unbound"},
+		{"nothing bound, an alternate exchange to a queue", changes(bound("fanout"), alternate("fanout", toQueue("d", ""))),
+			limited, ""},
+		{"nothing bound, an alternate exchange for a key", changes(bound("fanout"), alternate("direct", toQueue("d", "k"))),
 			limited, "warning dead-letter-unbound"},
+		{"nothing bound, an alternate exchange that is not seen", changes(bound("fanout"), alternate("fanout"),
+			func(f *Facts) { f.Known.Exchanges["x"] = Exchange{Exists: broker.Yes} }), limited,
+			"warning dead-letter-unbound"},
+		{"nothing bound, an alternate exchange to itself", changes(bound("fanout"), alternate("fanout", toQueue("q", ""))),
+			limited, "error dead-letter-loop"},
+		{"key left open, an alternate exchange to a queue", changes(bound("direct", toQueue("d", "x")), alternate("fanout",
+			toQueue("d", ""))), limited, ""},
+		{"key left open, an alternate exchange to no queue", changes(bound("direct", toQueue("d", "x")),
+			alternate("fanout")), limited, "warning dead-letter-key-open"},
 		{"key bound", changes("x-dead-letter-routing-key=k", bound("direct", toQueue("d", "k"))), limited, ""},
 		{"key not bound", changes("x-dead-letter-routing-key=k", bound("direct", toQueue("d", "x"))), limited,
 			"error dead-letter-unbound"},
