@@ -70,6 +70,8 @@ func deadLetterRouteRule(f Facts, need Need, report func(Finding)) {
 		}
 		report(x)
 	case !slices.ContainsFunc(reached, func(b broker.Binding) bool { return !back(b) }): // loopRule
+	case f.Exchange.Kind == "headers" && !f.Exchange.takesEvery(nil):
+		report(Say("dead-letter-key-open/headers", v))
 	case !fixed && f.Exchange.Picks():
 		report(Say("dead-letter-key-open", v))
 	}
