@@ -63,6 +63,16 @@ func (b topo) way(q, kind, key string) {
 	b.bind(q+".dlq", key, q+".dlx")
 }
 
+// alternate makes a dead-letter exchange that nothing is bound to, and its alternate exchange, which has the queue's
+// name.
+func (b topo) alternate(q string) {
+	b.t.Helper()
+	b.exchange(q, "fanout")
+	b.must(func(ch *amqp.Channel) error {
+		return ch.ExchangeDeclare(q+".dlx", "topic", true, false, false, false, amqp.Table{"alternate-exchange": q})
+	})
+}
+
 // ends makes a queue whose dead-letter queue has these arguments.
 func (b topo) ends(q string, args amqp.Table) {
 	b.t.Helper()
@@ -184,6 +194,10 @@ func lost() []patient {
 			b.exchange(q+".dlx", "fanout")
 			b.exchange(q, "fanout")
 			b.must(func(ch *amqp.Channel) error { return ch.ExchangeBind(q, "", q+".dlx", false, nil) })
+			b.queue(q, quorum(q))
+		}, none, "error dead-letter-unbound"},
+		{"to an alternate exchange, and no further", func(b topo, q string) {
+			b.alternate(q)
 			b.queue(q, quorum(q))
 		}, none, "error dead-letter-unbound"},
 		{"default exchange, no such queue", func(b topo, q string) { b.queue(q, quorum(q, argDLX, "", argDLK, q+".dlq")) },
@@ -338,6 +352,12 @@ func landing() []patient {
 		{"dead-letter queue that is looked into often, by policy", func(b topo, q string) {
 			b.policy(q+".dlq", map[string]any{"delivery-limit": enough})
 			b.ends(q, amqp.Table{"x-queue-type": "quorum"})
+		}, none, ""},
+		{"over an alternate exchange", func(b topo, q string) {
+			b.alternate(q)
+			b.queue(q+".dlq", lettersTo())
+			b.bind(q+".dlq", "", q)
+			b.queue(q, quorum(q))
 		}, none, ""},
 	}
 }
