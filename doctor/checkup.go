@@ -319,8 +319,7 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Findi
 	defer cancel()
 	state, err := c.Store.State(ctx, vhost, queue)
 	if err != nil {
-		c.mute.Store(true)
-		return nil
+		return c.unread(err)
 	}
 	var found []inspect.Finding
 	if state.Paused != nil {
@@ -334,12 +333,20 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Findi
 	} {
 		more, err := judge(ctx, state, vhost, queue)
 		if err != nil {
-			c.mute.Store(true)
-			return found
+			return append(found, c.unread(err)...)
 		}
 		found = append(found, more...)
 	}
 	return found
+}
+
+// unread judges why the data of a queue cannot be read.
+func (c *Checkup) unread(err error) []inspect.Finding {
+	if errors.Is(err, counter.ErrForeign) {
+		return []inspect.Finding{inspect.Say("store-foreign", inspect.Vars{"reason": err})}
+	}
+	c.mute.Store(true)
+	return nil
 }
 
 // judgePause reports a queue that an operator paused, or that is paused for an exhausted message.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -32,6 +33,36 @@ func TestPauseFinding(t *testing.T) {
 	if f := judgePause(held, "q"); f.Code != "paused" || !strings.HasPrefix(f.Fix, "decide about message m-1, because a "+
 		"resume alone does not end this pause") {
 		t.Errorf("finding of an exhausted message: %+v", f)
+	}
+}
+
+// TestForeignKey: a queue whose data another program overwrote has a finding, and the next queue is asked about all the
+// same.
+func TestForeignKey(t *testing.T) {
+	server := miniredis.RunT(t)
+	counts, err := counter.Dial("redis://"+server.Addr(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer counts.Close()
+	c := &Checkup{Store: counts.Admin()}
+	for _, queue := range []string{"orders", "paused"} {
+		if err := c.Store.Pause(t.Context(), "/", queue, counter.Note{Why: "why"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range server.Keys() {
+		if strings.Contains(key, "orders") {
+			server.Del(key)
+			if err := server.Set(key, "x"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for queue, want := range map[string]string{"orders": "store-foreign", "paused": "paused"} {
+		if found := c.kept(t.Context(), "/", queue); len(found) != 1 || found[0].Code != want {
+			t.Errorf("%s: %+v, want %s", queue, found, want)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -27,9 +28,8 @@ func (c *Checkup) shared(ctx context.Context, queue string, n int) ([]inspect.Fi
 	defer cancel()
 	d, err := c.Store.Dealt(asking, c.Conn.Config.Vhost, queue)
 	now, nowErr := c.Store.Now(asking)
-	if err != nil || nowErr != nil {
-		c.mute.Store(true)
-		return nil, nil // a finding about the store says so
+	if err := cmp.Or(err, nowErr); err != nil {
+		return c.unread(err), nil
 	}
 	found := judgeDeal(d, now, n)
 	idle, err := c.idle(ctx, queue, n)
