@@ -61,11 +61,12 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 	if ctx.Err() != nil {
 		err = fmt.Errorf("the broker does not answer: %w", ctx.Err()) // replaces the error that closing the socket caused
 	}
-	return nil, explained(url, cutShort(err, time.Since(began)))
+	return nil, Explain(url, cutShort(err, time.Since(began)))
 }
 
-// explained returns the error of a dial with the broker, without its password, and the remedy.
-func explained(url string, err error) error {
+// Explain returns the error of a dial, or of a connection that was lost, with the broker, without its password, and
+// the remedy.
+func Explain(url string, err error) error {
 	var reply *amqp.Error
 	does, remedy := " is out of reach", "start it, or correct host and port in the URL"
 	switch {

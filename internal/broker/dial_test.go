@@ -239,16 +239,16 @@ func TestDialNamesTheRemedy(t *testing.T) {
 	}{
 		{err, " is out of reach: dial tcp " + at + ": connect: connection refused; start it, or correct host and port in " +
 			"the URL"},
-		{explained("amqp://u:s3cret@"+at+"/v", amqp.ErrCredentials), `: not authorised: Exception (403) Reason: "username ` +
+		{Explain("amqp://u:s3cret@"+at+"/v", amqp.ErrCredentials), `: not authorised: Exception (403) Reason: "username ` +
 			`or password not allowed"; correct user, password and virtual host in the URL: ` +
 			"amqp://USER:PASSWORD@HOST:PORT/VHOST"},
-		{explained("amqp://u:s3cret@"+at+"/v", &amqp.Error{Code: amqp.NotAllowed, Server: true,
+		{Explain("amqp://u:s3cret@"+at+"/v", &amqp.Error{Code: amqp.NotAllowed, Server: true,
 			Reason: "NOT_ALLOWED - vhost connection limit (1) is reached"}), "; close some, or raise the limit of the node, " +
 			"virtual host or user"},
-		{explained("amqp://u:s3cret@"+at+"/v", &tls.CertificateVerificationError{Err: io.EOF}), ": its certificate is not " +
+		{Explain("amqp://u:s3cret@"+at+"/v", &tls.CertificateVerificationError{Err: io.EOF}), ": its certificate is not " +
 			"trusted: tls: failed to verify certificate: EOF; give a file of trusted authorities with the URL's parameter " +
 			"cacertfile"},
-		{explained("amqp://u:s3cret@"+at+"/v", &tls.CertificateVerificationError{Err: x509.HostnameError{
+		{Explain("amqp://u:s3cret@"+at+"/v", &tls.CertificateVerificationError{Err: x509.HostnameError{
 			Certificate: &x509.Certificate{}, Host: "h"}}), "; connect to a name that it is for, or give one with the URL's " +
 			"parameter server_name_indication"},
 	} {

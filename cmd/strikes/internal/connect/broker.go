@@ -63,38 +63,42 @@ func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func
 	error)) (*amqp.Connection, error) {
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(b.name)
-	conn, err := dialer(b.URL, amqp.Config{Properties: properties})(ctx)
+	dialing := ctx
+	if end, set := ctx.Deadline(); set { // a quarter of the time is for wrongServer
+		var cancel context.CancelFunc
+		dialing, cancel = context.WithTimeout(ctx, time.Until(end)/4*3)
+		defer cancel()
+	}
+	conn, err := dialer(b.URL, amqp.Config{Properties: properties})(dialing)
 	switch {
 	case err == nil:
 		return conn, nil
 	case errors.Is(ctx.Err(), context.Canceled): // a deadline says something about the broker
 		return nil, ctx.Err()
 	}
-	return nil, fmt.Errorf("%w; %s", b.explainDial(ctx, err), sourceOf(kindBroker, b.called))
-}
-
-// Explain distinguishes a broker that refuses from one that does not answer.
-func (b *Broker) Explain(err error) error {
-	if broker.Denied(err) {
-		return cli.WithCode(fmt.Errorf("broker %s: not authorised: %w", setting.RedactURL(b.URL), err), cli.ExitDenied)
+	coded := b.coded(err)
+	if cli.ExitCode(coded) == cli.ExitUnreachable && !untrusted(err) {
+		if why := wrongServer(ctx, b.URL); why != "" {
+			return nil, cli.Misusef("broker %s: %s (%w); %s", setting.RedactURL(b.URL), why, errors.Unwrap(err),
+				sourceOf(kindBroker, b.called))
+		}
 	}
-	return cli.WithCode(fmt.Errorf("broker %s is out of reach: %w", setting.RedactURL(b.URL), err), cli.ExitUnreachable)
+	return nil, coded
 }
 
-// explainDial gives the error of a dial its exit code, and adds the defect of the URL.
-func (b *Broker) explainDial(ctx context.Context, err error) error {
+// Explain explains the error of a connection that was lost.
+func (b *Broker) Explain(err error) error { return b.coded(broker.Explain(b.URL, err)) }
+
+// coded gives an error of the broker its exit code, and adds the source of the URL.
+func (b *Broker) coded(err error) error {
+	code := cli.ExitUnreachable
 	switch {
 	case broker.MissingVHost(err), errors.As(err, new(*fs.PathError)):
-		return cli.Misuse(err)
+		code = cli.ExitMisuse
 	case broker.Denied(err):
-		return cli.WithCode(err, cli.ExitDenied)
-	case untrusted(err):
-		return cli.WithCode(err, cli.ExitUnreachable)
+		code = cli.ExitDenied
 	}
-	if why := wrongServer(ctx, b.URL); why != "" {
-		return cli.Misusef("broker %s: %s (%w)", setting.RedactURL(b.URL), why, errors.Unwrap(err))
-	}
-	return cli.WithCode(err, cli.ExitUnreachable)
+	return cli.WithCode(fmt.Errorf("%w; %s", err, sourceOf(kindBroker, b.called)), code)
 }
 
 // untrusted reports whether a server's certificate was not accepted.
@@ -145,16 +149,19 @@ const speakTimeout = time.Second
 // plainSchemes maps the scheme of a URL to that of the same protocol without TLS. ports maps it to its default port.
 // protocols maps a plain scheme to the protocol's name. answers maps it to the pattern of the first two bytes of a
 // reply to PING. RabbitMQ answers anything with the header of its version, and MySQL with the length of its greeting.
-// PostgreSQL closes the connection, or reports an error.
+// PostgreSQL closes the connection after PING, and answers sslRequest with S or N.
 var (
 	plainSchemes = map[string]string{"amqp": "amqp", "amqps": "amqp", "redis": "redis", "rediss": "redis",
 		"postgres": "postgres", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
 	ports = map[string]string{"amqp": "5672", "amqps": "5671", "redis": "6379", "rediss": "6379", "postgres": "5432",
 		"postgresql": "5432", "mysql": "3306", "mariadb": "3306"}
 	protocols = map[string]string{"amqp": "AMQP", "redis": "Redis", "postgres": "PostgreSQL", "mysql": "MySQL"}
-	answers   = map[string]*regexp.Regexp{"amqp": regexp.MustCompile("^A"), "redis": regexp.MustCompile("^[+-]"),
-		"postgres": regexp.MustCompile("^E"), "mysql": regexp.MustCompile("(?s)^.\x00")}
+	answers   = map[string]*regexp.Regexp{"amqp": regexp.MustCompile("^AM"), "redis": regexp.MustCompile("^[+-]"),
+		"postgres": regexp.MustCompile("^[ENS]"), "mysql": regexp.MustCompile("(?s)^.\x00")}
 )
+
+// sslRequest asks a PostgreSQL server for TLS.
+const sslRequest = "\x00\x00\x00\x08\x04\xd2\x16\x2f"
 
 // wrongServer names the fault if the server at a URL speaks TLS and the scheme does not, or the reverse, or if it
 // speaks another protocol. It returns "" if nothing is wrong, or the server does not answer. It sends no password.
@@ -169,20 +176,18 @@ func wrongServer(ctx context.Context, rawURL string) string {
 		return ""
 	}
 	kind, addr := strings.TrimPrefix(u.Scheme, scheme), net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[scheme]))
-	if plainSchemes[scheme+"s"] != "" && ask(ctx, addr, func(ctx context.Context, conn net.Conn) error {
-		//nolint:gosec // the owner of the certificate does not matter, because nothing is sent
-		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
-	}) == nil {
+	first, err := reply(ctx, addr, "PING\r\n\r\n")
+	if (err != nil || first[0] == tlsAlert) && plainSchemes[scheme+"s"] != "" &&
+		ask(ctx, addr, func(ctx context.Context, conn net.Conn) error {
+			//nolint:gosec // the owner of the certificate does not matter, because nothing is sent
+			secure := &tls.Config{InsecureSkipVerify: true, ServerName: u.Hostname()}
+			return tls.Client(conn, secure).HandshakeContext(ctx)
+		}) == nil {
 		return fmt.Sprintf("it speaks TLS: write %s:// instead of %s://", plain+"s"+kind, u.Scheme)
 	}
-	first := make([]byte, 2)
-	err = ask(ctx, addr, func(_ context.Context, conn net.Conn) error {
-		if _, err := io.WriteString(conn, "PING\r\n\r\n"); err != nil {
-			return err
-		}
-		_, err := io.ReadFull(conn, first)
-		return err
-	})
+	if errors.Is(err, io.EOF) {
+		first, err = reply(ctx, addr, sslRequest)
+	}
 	switch {
 	case err != nil, first[0] == tlsAlert:
 	case !answers[plain].Match(first):
@@ -195,6 +200,20 @@ func wrongServer(ctx context.Context, rawURL string) string {
 
 // tlsAlert begins the answer of TLS to anything else.
 const tlsAlert = 0x15
+
+// reply returns the first two bytes that a server replies to a question, or its only one.
+func reply(ctx context.Context, addr, question string) (first []byte, err error) {
+	err = ask(ctx, addr, func(_ context.Context, conn net.Conn) error {
+		if _, err := io.WriteString(conn, question); err != nil {
+			return err
+		}
+		buffer := make([]byte, 2)
+		n, err := conn.Read(buffer)
+		first = buffer[:n]
+		return err
+	})
+	return first, err
+}
 
 // ask calls f with a connection that closes after speakTimeout.
 func ask(ctx context.Context, addr string, f func(context.Context, net.Conn) error) error {

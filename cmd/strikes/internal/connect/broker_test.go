@@ -2,9 +2,13 @@ package connect
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"net"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,6 +51,10 @@ func TestDialErrors(t *testing.T) {
 		!strings.Contains(err.Error(), "guest:xxxxx@") {
 		t.Errorf("%d: %v", cli.ExitCode(err), err)
 	}
+	if lost := b.Explain(amqp.ErrClosed).Error(); !strings.HasSuffix(lost, "; start it, or correct host and port in the "+
+		"URL; --amqp-url gives this URL") {
+		t.Error(lost)
+	}
 	answers := []struct {
 		err  error
 		want int
@@ -64,4 +72,74 @@ func TestDialErrors(t *testing.T) {
 			t.Errorf("%v: exit code %d, want %d", a.err, got, a.want)
 		}
 	}
+}
+
+// TestWrongServer dials, within the time of a command, servers that do not speak AMQP.
+func TestWrongServer(t *testing.T) {
+	cert := httptest.NewTLSServer(nil)
+	cert.Close()
+	byName := &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if hello.ServerName != "localhost" {
+			return nil, errors.New("which name?")
+		}
+		return &cert.TLS.Certificates[0], nil
+	}}
+	hear := func(conn net.Conn) string {
+		heard := make([]byte, 8)
+		n, _ := conn.Read(heard)
+		return string(heard[:n])
+	}
+	const silent = " did not answer as AMQP: correct host and port ("
+	for name, tt := range map[string]struct {
+		serve func(net.Conn)
+		want  string
+	}{
+		"Redis": {func(conn net.Conn) {
+			if strings.HasPrefix(hear(conn), "PING") {
+				_, _ = io.WriteString(conn, "+PONG\r\n")
+			}
+			hear(conn)
+		}, silent},
+		"PostgreSQL": {func(conn net.Conn) {
+			if hear(conn) == sslRequest {
+				_, _ = io.WriteString(conn, "N")
+			}
+		}, silent},
+		"MariaDB": {func(conn net.Conn) {
+			_, _ = io.WriteString(conn, "A\x00\x00\x00\x0a11.4.2-MariaDB\x00")
+			hear(conn)
+			hear(conn)
+		}, silent},
+		"TLS with names": {func(conn net.Conn) { _ = tls.Server(conn, byName).HandshakeContext(t.Context()) },
+			"it speaks TLS: write amqps:// instead of amqp:// ("},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, err := NewBroker("amqp://guest:secret@"+served(t, tt.serve)+"/", "test", "--amqp-url")
+			need(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+			defer cancel()
+			if _, err = b.Dial(ctx); cli.ExitCode(err) != cli.ExitMisuse || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%d: %v", cli.ExitCode(err), err)
+			}
+		})
+	}
+}
+
+// served returns an address of localhost at which a function serves each connection.
+func served(t *testing.T, serve func(net.Conn)) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	need(t, err)
+	var all sync.WaitGroup
+	t.Cleanup(func() { _ = l.Close(); all.Wait() })
+	all.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { defer conn.Close(); serve(conn) })
+		}
+	})
+	return strings.Replace(l.Addr().String(), "127.0.0.1", "localhost", 1)
 }
