@@ -110,7 +110,7 @@ func (c *Console) records(queue string) *ops.Queue {
 	}
 }
 
-// ServeHTTP serves the pages below Options.Prefix. It answers 403 to a request that it does not let in.
+// ServeHTTP serves the pages below Options.Path. It answers 403 to a request that it does not let in.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header())
 	if err := c.admit(r); err != nil {
@@ -118,13 +118,13 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	at, below := strings.CutPrefix(r.URL.Path, c.opts.Prefix)
+	at, below := strings.CutPrefix(r.URL.Path, c.opts.Path)
 	switch {
 	case !below || at != "" && at[0] != '/':
 		http.NotFound(w, r)
 		return
 	case at == "":
-		w.Header().Set("Location", path.Base(c.opts.Prefix)+"/") // relative: a proxy may have cut a path off
+		w.Header().Set("Location", path.Base(c.opts.Path)+"/") // relative: a proxy may have cut a path off
 		w.WriteHeader(http.StatusPermanentRedirect)
 		return
 	}

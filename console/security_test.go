@@ -313,7 +313,7 @@ func TestNextAfterLogin(t *testing.T) {
 
 func TestPrefixes(t *testing.T) {
 	for _, prefix := range []string{"", "/ops", "/ops/strikes"} {
-		f := newFixture(t, Options{Prefix: prefix})
+		f := newFixture(t, Options{Path: prefix})
 		if w := f.get(prefix + "/"); w.Code != http.StatusOK || strings.Contains(w.Body.String(), `href="/`) {
 			t.Errorf("%q: %d, or a link that is not relative", prefix, w.Code)
 		}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -93,15 +92,11 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 	}
 	c, err := console.New(console.Options{
 		Store: store, Dial: b.Dial, VHost: b.VHost, Management: need.Management, HTTPClient: need.HTTPClient,
-		Queues: o.queues, Prefix: o.at.path, Hosts: o.at.names(), Token: token, Actor: thisUser(), Allow: allow,
+		Queues: o.queues, Path: o.at.path, Hosts: o.at.names(), Token: token, Actor: thisUser(), Allow: allow,
 		DropDir: o.dropDir, Encode: lineOf, Reword: cli.InFlags,
 		Logger: slog.New(slog.NewTextHandler(a.Err, nil)),
 	})
-	var field *console.FieldError
-	switch {
-	case errors.As(err, &field) && field.Field == "Prefix": // --prefix is the store's
-		return cli.Refused("path", o.at.path, field.Want)
-	case err != nil:
+	if err != nil {
 		return cli.Misuse(err)
 	}
 	defer c.Close()

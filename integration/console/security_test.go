@@ -53,7 +53,7 @@ func TestPrefixes(t *testing.T) {
 	p.declare(topology.Spec{Queue: "orders"})
 	for _, prefix := range []string{"/ops", "/a/b/strikes"} {
 		t.Run(prefix, func(t *testing.T) {
-			s := p.serve(func(o *console.Options) { o.Prefix = prefix })
+			s := p.serve(func(o *console.Options) { o.Path = prefix })
 			b := newTab(t)
 			b.visit(strings.TrimSuffix(s.url, "/")) // without the slash
 			if b.url() != s.url {

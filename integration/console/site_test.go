@@ -62,7 +62,7 @@ func (p *plant) serve(change func(*console.Options)) *site {
 	c, err := console.New(opts)
 	need(p.t, err)
 	mux := http.NewServeMux()
-	mux.Handle(opts.Prefix+"/", c)
+	mux.Handle(opts.Path+"/", c)
 	server := httptest.NewServer(mux)
 	p.t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -74,7 +74,7 @@ func (p *plant) serve(change func(*console.Options)) *site {
 			p.t.Logf("the console logged:\n%s", s.log)
 		}
 	})
-	s.url = server.URL + opts.Prefix + "/"
+	s.url = server.URL + opts.Path + "/"
 	return s
 }
 
