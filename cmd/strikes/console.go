@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/ops"
 )
 
 func (a *app) consoleCommand() *cobra.Command {
@@ -86,7 +88,7 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 	defer store.Close()
 	figures := collector(b, store)
 	figures.Names = o.queues
-	need, err := managementOf(ctx, b, o.ManagementURL)
+	need, err := managementOf(ctx, b, o.ManagementURL, o.queues)
 	if err != nil {
 		return err
 	}
@@ -109,13 +111,17 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 }
 
 // managementOf returns the management API at url. If url is empty, it returns the one at the broker's usual address, if
-// that answers. Without a management API the console shows the queues of --queue.
-func managementOf(ctx context.Context, b *connect.Broker, url string) (need inspect.Need, err error) {
+// that answers. Without a management API the console needs the names of queues.
+func managementOf(ctx context.Context, b *connect.Broker, url string, queues []string) (need inspect.Need,
+	err error) {
 	if need.Management = url; url != "" { // the broker may be away
 		return need, nil
 	}
 	err = b.With(ctx, func(conn *amqp.Connection) error {
-		need, _ = b.Management(ctx, conn, need)
+		var tried error
+		if need, tried = b.Management(ctx, conn, need); tried != nil && len(queues) == 0 {
+			return unlisted(b, fmt.Errorf("%w: %w", ops.ErrNoList, tried))
+		}
 		return nil
 	})
 	return need, err

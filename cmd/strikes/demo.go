@@ -236,7 +236,7 @@ func (d *demo) play(ctx context.Context, v verdict) error {
 
 // showConsole serves the console on the demo's queue, at a free port. It ends with ctx.
 func (d *demo) showConsole(ctx context.Context) error {
-	need, err := managementOf(ctx, d.broker, d.managementURL)
+	need, err := managementOf(ctx, d.broker, d.managementURL, []string{d.queue})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/ops"
 )
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -115,19 +116,18 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 	p := &reports{out: c.Out, json: c.json, flags: cli.Examined(c.Cmd)}
 	examine := true
 	err = b.With(ctx, func(conn *amqp.Connection) error {
-		need, err := b.Management(ctx, conn, need)
-		if err != nil {
-			fmt.Fprintf(c.Err, withoutManagement, printable.Text(err.Error(), ""))
-		}
+		need, tried := b.Management(ctx, conn, need)
 		checkup := &doctor.Checkup{Conn: conn, Need: need, Store: store.Admin(), Named: len(queues) > 0, Probe: c.probe}
 		for _, queue := range queues {
 			of, _, _ := broker.PartitionedBy(ctx, conn, queue)
 			notePartition(c.Err, queue, of)
 		}
 		if len(queues) == 0 {
-			if queues, err = c.list(ctx, conn, checkup.Need); err != nil {
-				return err
+			if queues, err = c.list(ctx, conn, need, tried); err != nil {
+				return unlisted(b, err)
 			}
+		} else if tried != nil {
+			fmt.Fprintf(c.Err, withoutManagement, printable.Text(tried.Error(), ""))
 		}
 		if c.fixes {
 			if examine, err = c.fix(ctx, checkup, queues); err != nil || !examine {
@@ -178,14 +178,15 @@ func (c *examination) need() (inspect.Need, error) {
 }
 
 // list names every queue to examine.
-func (c *examination) list(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]string, error) {
-	if need.Management == "" {
-		return nil, cli.Misusef("without the management API queues cannot be listed: name a QUEUE, or give --management-url")
+func (c *examination) list(ctx context.Context, conn *amqp.Connection, need inspect.Need, tried error) ([]string,
+	error) {
+	if tried != nil {
+		return nil, fmt.Errorf("%w: %w", ops.ErrNoList, tried)
 	}
 	found, err := doctor.List(ctx, conn, need)
 	switch {
 	case err != nil:
-		return nil, unlisted(err)
+		return nil, err
 	case len(found.Queues) == 0:
 		return nil, cli.WithCode(fmt.Errorf("no queue in virtual host %q", conn.Config.Vhost), cli.ExitNothing)
 	case len(found.PassedOver) > 0:
@@ -195,15 +196,20 @@ func (c *examination) list(ctx context.Context, conn *amqp.Connection, need insp
 	return found.Queues, nil
 }
 
-// unlisted gives an error of the management API, which did not list the queues, its exit code.
-func unlisted(err error) error {
+// unlisted returns the error of a command that needs the list of all queues, with its exit code. An error of the
+// management API gets the source of its URL.
+func unlisted(b *connect.Broker, err error) error {
+	code := cli.ExitCode(err)
 	switch {
 	case errors.Is(err, broker.ErrDenied):
-		return cli.WithCode(err, cli.ExitDenied)
-	case cli.ExitCode(err) == cli.ExitFailed:
-		return cli.WithCode(err, cli.ExitUnreachable)
+	case errors.Is(err, ops.ErrNoList):
+		code = cli.ExitMisuse
+	case code == cli.ExitFailed:
+		code = cli.ExitUnreachable
+	default: // it is of the broker
+		return err
 	}
-	return err
+	return cli.WithCode(fmt.Errorf("%w; %s", err, b.ManagementSource()), code)
 }
 
 // examineStore examines the store. A store that does not reply is a finding like any other, because the rest was

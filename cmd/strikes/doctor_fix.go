@@ -137,7 +137,7 @@ func (c *examination) carryOut(ctx context.Context, checkup *doctor.Checkup, pla
 	}, err)
 	switch {
 	case errors.Is(err, broker.ErrDenied):
-		return cli.WithCode(fmt.Errorf("%w (to set a policy, the user needs the tag policymaker)", err), cli.ExitDenied)
+		return fmt.Errorf("%w (to set a policy, the user needs the tag policymaker)", err)
 	case err != nil:
 		return fmt.Errorf("fix queue %q: %w", plan.Queue, err)
 	}

@@ -104,8 +104,21 @@ func TestQueuesAreNotListed(t *testing.T) {
 		t.Cleanup(api.Close)
 		for _, command := range []string{"status", "doctor"} {
 			cmd := strikesOn(t, newQueue(t), command, "--management-url", api.URL)
-			if code, out := ended(t, cmd); code != tt.code {
+			code, out := ended(t, cmd)
+			if code != tt.code || !strings.HasSuffix(out, "; --management-url gives this URL\n") {
 				t.Errorf("%s, %s: exit code %d, want %d: %s", command, name, code, tt.code, out)
+			}
+		}
+	}
+	for status, want := range map[int]int{http.StatusUnauthorized: cli.ExitDenied, http.StatusNotFound: cli.ExitMisuse} {
+		usual := withManagement(t, brokerURL(t), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+		}))
+		for _, command := range []string{"status", "doctor", "console"} {
+			code, out := ended(t, strikesOn(t, newQueue(t), command, "--amqp-url", usual))
+			if code != want || strings.Contains(out, "continuing") ||
+				!strings.HasSuffix(out, "; its usual address was tried; name a queue, or give --management-url\n") {
+				t.Errorf("%s, %d at the usual address: exit code %d, want %d: %s", command, status, code, want, out)
 			}
 		}
 	}

@@ -109,7 +109,7 @@ func (o *status) run(ctx context.Context, queue string) error {
 	c := collector(b, store)
 	defer c.Close()
 	if queue == "" {
-		return o.all(ctx, c)
+		return o.all(ctx, b, c)
 	}
 	s, err := c.Collect(ctx, ops.Question{Queue: queue, DeadLetterQueue: o.deadLetterQueue, Most: o.limit})
 	switch {
@@ -136,15 +136,13 @@ func (o *status) run(ctx context.Context, queue string) error {
 }
 
 // all prints a summary of every queue, the worst first.
-func (o *status) all(ctx context.Context, c *ops.Collector) error {
+func (o *status) all(ctx context.Context, b *connect.Broker, c *ops.Collector) error {
 	all, err := c.All(ctx)
 	switch {
 	case err != nil:
 		return err
-	case errors.Is(all.Broker, ops.ErrNoList):
-		return cli.Misusef("%w; name a QUEUE, or give --management-url", all.Broker)
 	case all.Failed() != nil:
-		return errors.Join(unlisted(all.Broker), all.Store)
+		return errors.Join(unlisted(b, all.Broker), all.Store)
 	case o.json:
 		return jsonl.NewEncoder(o.Out).Encode(all)
 	}

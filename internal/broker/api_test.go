@@ -109,6 +109,10 @@ func TestManagementErrors(t *testing.T) {
 	}
 	m.base = "http://127.0.0.1:1"
 	_, unreachable := m.Queue(ctx, "/", "none")
+	if want := "refused; enable the plugin rabbitmq_management, or correct host and port"; unreachable == nil ||
+		!strings.HasSuffix(unreachable.Error(), want) {
+		t.Errorf("nothing listens: %v", unreachable)
+	}
 	for answer, want := range map[string]string{
 		"AMQP\x00\x00\x09\x01": "correct the port", "220 mail\r\n": "correct the port",
 		"": "without a reply: correct the port",

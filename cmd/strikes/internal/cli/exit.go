@@ -81,6 +81,8 @@ func ExitCode(err error) int {
 		return known.Code
 	case errors.Is(err, context.Canceled):
 		return ExitInterrupted
+	case errors.Is(err, broker.ErrDenied):
+		return ExitDenied
 	case errors.As(err, &refused):
 		seen := func(f topology.Finding) bool { return f.Code != inspect.CodeDenied }
 		if len(refused.Findings) > 0 && !slices.ContainsFunc(refused.Findings, seen) {

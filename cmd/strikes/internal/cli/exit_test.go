@@ -9,6 +9,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
@@ -38,6 +39,7 @@ func TestExitCode(t *testing.T) {
 		{"the queue's node is down", &amqp.Error{Code: amqp.NotFound, Reason: "NOT_FOUND - home node", Server: true}, 69},
 		{"publish to no such exchange", &publisher.Error{Err: publisher.ErrRefused, Code: amqp.NotFound}, 2},
 		{"no permission", &amqp.Error{Code: amqp.AccessRefused, Server: true}, 4},
+		{"the management API denies it", fmt.Errorf("x: %w", broker.ErrDenied), 4},
 		{"no such vhost", &amqp.Error{Code: amqp.NotAllowed, Server: true}, 4},
 		{"a socket that closed", &amqp.Error{Code: amqp.AccessRefused}, 1},
 		{"broker shutting down", &amqp.Error{Code: amqp.ConnectionForced, Server: true}, 69},

@@ -34,9 +34,11 @@ type Broker struct {
 	URL   string
 	VHost string
 
-	name       string // of the connections, as the broker lists them
-	called     string // the source of the URL
-	management string // URL of the management API; empty: it is looked for at its usual address
+	name   string // of the connections, as the broker lists them
+	called string // the source of the URL
+
+	management       string // URL of the management API; empty: it is looked for at its usual address
+	managementCalled string // the source of that URL
 }
 
 // NewBroker reads a URL. The broker lists the connections by name. An error names the source of the URL as called, for

@@ -73,6 +73,7 @@ func (f *Flags) Broker() (*Broker, error) {
 	if f.VHost != "" && f.VHost != b.VHost {
 		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", f.VHost, b.VHost)
 	}
+	b.managementCalled = f.called("management-url")
 	if b.management = f.ManagementURL; b.management != "" {
 		u, parameters, err := setting.ParseURL(b.management)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || len(parameters) > 0 {
@@ -80,7 +81,7 @@ func (f *Flags) Broker() (*Broker, error) {
 			if !strings.Contains(b.management, "://") {
 				value = "one without http:// or https://"
 			}
-			return nil, cli.Misuse(&setting.FieldError{Field: f.called("management-url"), Value: value,
+			return nil, cli.Misuse(&setting.FieldError{Field: b.managementCalled, Value: value,
 				Want: "http[s]://user:password@host:15672"})
 		}
 	}

@@ -55,6 +55,14 @@ func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need ins
 	return with, nil
 }
 
+// ManagementSource says where the URL of the management API came from.
+func (b *Broker) ManagementSource() string {
+	if b.management == "" {
+		return "its usual address was tried; name a queue, or give --management-url"
+	}
+	return b.managementCalled + " gives this URL"
+}
+
 // guessing is a client that trusts the same certificates as the AMQP connection.
 func (b *Broker) guessing() (*http.Client, error) {
 	uri, err := amqp.ParseURI(b.URL)
