@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -56,6 +58,9 @@ func (c *storeMigrate) run(ctx context.Context) error {
 	migrate, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
 	if err := database.Migrate(migrate, c.StoreURL); err != nil {
+		if failed := new(counter.StoreError); errors.As(err, &failed) && failed.Fault == counter.FaultUnreachable {
+			err = fmt.Errorf("%w; start the store, or correct host and port in the URL", err)
+		}
 		return fmt.Errorf("store %s: %w", setting.RedactURL(c.StoreURL), c.ExplainStore(ctx, err))
 	}
 	fmt.Fprintf(c.Out, "the store %s has the schema %q\n", setting.RedactURL(c.StoreURL), database.Version)
