@@ -162,6 +162,9 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 	if !p.used { // the publisher dials for the first message
 		connect.Close(conn)
 	}
+	if err == nil && !p.used {
+		fmt.Fprintln(p.Err, "the input has no message")
+	}
 	fmt.Fprintln(p.Err, p.summary())
 	return err
 }

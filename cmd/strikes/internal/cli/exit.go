@@ -138,9 +138,14 @@ func Complaint(cmd *cobra.Command, err error) string {
 		return Plain(refused) + "\n" + forMore(cmd, refused.Queue) // its wrapper says no more
 	case errors.As(err, &field) && argumentOf(cmd, field.Field) != "":
 		return InFlags(field.Of(argumentOf(cmd, field.Field)))
+	case noPermission.MatchString(err.Error()) && !strings.Contains(err.Error(), "; grant it to the user: "):
+		return Plain(err) + "; grant it to the user: docs/cli.md#permissions lists the permissions of each command"
 	}
 	return Plain(err)
 }
+
+// noPermission finds RabbitMQ's reply to a user who lacks a permission (3.10, 4.3).
+var noPermission = regexp.MustCompile("access to (queue|exchange|topic) '.* refused for user")
 
 // forMore names the command that examines a queue as the consumer of cmd did.
 func forMore(cmd *cobra.Command, queue string) string {

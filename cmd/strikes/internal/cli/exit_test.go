@@ -102,6 +102,12 @@ func TestErrorsArePlain(t *testing.T) {
 			"strikes declare --delay-queues QUEUE",
 		"its lanes are blocked: set HoldLanes and Lane to consume it": "its lanes are blocked: set --hold-lanes and " +
 			"--lane-header to consume it",
+		"ACCESS_REFUSED - write access to exchange 'amq.default' in vhost '/' refused for user 'u'": "ACCESS_REFUSED - " +
+			"write access to exchange 'amq.default' in vhost '/' refused for user 'u'; grant it to the user: " +
+			"docs/cli.md#permissions lists the permissions of each command",
+		"configure access to queue 'q' in vhost '/' refused for user 'u'; grant it to the user: so": "configure access to " +
+			"queue 'q' in vhost '/' refused for user 'u'; grant it to the user: so",
+		"NOT_ALLOWED - access to vhost 'x' refused for user 'u'": "NOT_ALLOWED - access to vhost 'x' refused for user 'u'",
 	} {
 		if got := Complaint(nil, errors.New(text)); got != want {
 			t.Errorf("%q, want %q", got, want)
