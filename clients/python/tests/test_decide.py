@@ -1,5 +1,7 @@
 """The state table."""
 
+import logging
+
 import pytest
 
 from strikes import backoff, consuming, decide
@@ -94,6 +96,18 @@ def test_a_connection_limit_passes() -> None:
     assert sequence.after(denied, 1, True) > 0
     with pytest.raises(OSError, match="access"):
         sequence.after(denied, 1, True)
+
+
+@pytest.mark.parametrize(("denied", "remedy"), [(False, "host and port"), (True, "user, password and virtual host")])
+def test_without_a_connection_the_broker_and_the_remedy_are_named(
+    denied: bool, remedy: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    sequence = consuming.Sequence(number=1, broker="mq:5672")
+    sequence.tell(logging.getLogger(), "q", sequence.after(OSError("refused"), 1, denied), OSError("refused"))
+    assert caplog.messages == [
+        "no connection to the broker at mq:5672; dialling goes on, queue q: OSError('refused'); start it, or correct "
+        f"{remedy} in the URL"
+    ]
 
 
 def test_a_session_that_is_lost_during_a_stop() -> None:

@@ -139,7 +139,7 @@ class Consumer:
         tasks = Tasks()
         late = Late(lambda late_steps: tasks.spawn(drive_late(self._counter, late_steps)))  # type: ignore[arg-type]
         control = AsyncControl(self._counter, self._settings, self._flow.breaker > 0)
-        sequence, breaker = Sequence(), None
+        sequence, breaker = Sequence(broker=urlsplit(self._amqp).netloc.rpartition("@")[2]), None
         if size := self._flow.breaker:
             breaker = Breaker(size, self._flow.patience, self._settings, self._counter.options)
             tasks.spawn(drive_late(self._counter, breaker.run()))

@@ -172,6 +172,7 @@ class Sequence:
     failed: float = -STARTING  # the last attempt that did not consume
     connected: bool = False  # a connection could be made
     told: float = -math.inf  # when it was last logged that none could be made
+    broker: str = ""  # host and port
 
     def dead_letters_from(self, now: float) -> float:
         """Return when a session that begins now may send dead letters."""
@@ -191,7 +192,11 @@ class Sequence:
             logger.warning("session ended; another follows in %.1f s, queue %s: %r", delay, queue, error)
         elif time.monotonic() - self.told > TELL_AGAIN:
             self.told = time.monotonic()
-            logger.warning("no connection to the broker; dialling goes on, queue %s: %r", queue, error)
+            correct = "user, password and virtual host" if self.denied else "host and port"
+            logger.warning(
+                "no connection to the broker at %s; dialling goes on, queue %s: %r; start it, or correct %s in the URL",
+                self.broker, queue, error, correct,
+            )
 
     def after(self, error: Exception, lasted: float, denied: bool, stopping: bool = False) -> float:
         """Take the error of a session, and return the wait before the next one.

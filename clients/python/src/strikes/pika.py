@@ -75,7 +75,7 @@ class Consumer:
         """
         late = Late(lambda late_steps: THREADS.submit(lambda: drive_late(self._counter, late_steps)))
         control = Control(self._counter, self._settings, self._flow.breaker > 0)
-        sequence, breaker = Sequence(), None
+        sequence, breaker = Sequence(broker=f"{self._parameters.host}:{self._parameters.port}"), None
         if size := self._flow.breaker:
             breaker = Breaker(size, self._flow.patience, self._settings, self._counter.options)
             runs = breaker.run()
