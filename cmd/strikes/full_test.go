@@ -28,7 +28,7 @@ func (f *full) Write(p []byte) (int, error) {
 func TestHelpOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{"", "help", "help dead list", "dead", "dead list --help", "completion bash", "version",
-		"--version"} {
+		"--version", "store migrate --print --store-url postgres://"} {
 		var stderr strings.Builder
 		code := run(t.Context(), cli.Streams{Out: &full{}, Err: &stderr},
 			append([]string{"strikes"}, strings.Fields(args)...))

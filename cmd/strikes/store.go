@@ -52,8 +52,8 @@ func (c *storeMigrate) run(ctx context.Context) error {
 		return cli.Misusef("store migrate: --store-url must be "+connect.Databases+", got %s; Redis needs no tables",
 			setting.RedactURL(c.StoreURL))
 	case c.print:
-		fmt.Fprint(c.Out, database.Schema)
-		return nil
+		_, err := fmt.Fprint(c.Out, database.Schema)
+		return err
 	}
 	migrate, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
