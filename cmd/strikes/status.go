@@ -94,8 +94,8 @@ func (o *status) run(ctx context.Context, queue string) error {
 		return err
 	}
 	switch misnamed := broker.CheckName(o.deadLetterQueue); {
-	case queue == "" && o.deadLetterQueue != "":
-		return cli.Misusef("--dead-letter-queue needs a QUEUE")
+	case queue == "" && (o.deadLetterQueue != "" || o.partitions):
+		return cli.Misusef("--dead-letter-queue and --partitions need a QUEUE")
 	case o.deadLetterQueue != "" && misnamed != nil:
 		return cli.Misusef("--dead-letter-queue: %w", misnamed)
 	case o.limit < 0:

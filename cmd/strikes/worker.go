@@ -121,7 +121,7 @@ type work struct {
 
 // work returns the work that the flags ask for, or the reason why it cannot be done.
 func (o *consume) work(queue string, command []string) (work, error) {
-	if o.push.URL != "" {
+	if o.Changed("http") {
 		o.push.Queue, o.push.Connections = queue, o.set.Concurrency
 		e, err := push.New(o.push)
 		if err != nil {
