@@ -66,7 +66,10 @@ func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
 	}
 	if !c.noStore {
 		if q.store, err = c.Store(ctx); err != nil {
-			return nil, fmt.Errorf("%w (--no-store works without it)", err)
+			if c.Cmd.Flags().Lookup("no-store") != nil { // a verb of lane has no such flag
+				err = fmt.Errorf("%w (--no-store works without it)", err)
+			}
+			return nil, err
 		}
 		q.dead.Records, q.dead.Returns = q.store.Admin(), q.store.Admin()
 	}
