@@ -48,6 +48,8 @@ func TestMisuse(t *testing.T) {
 		{"", "counter list --prefix {x} q", `--prefix must be without { and }, got "{x}"`},
 		{"", "declare --delivery-limit -1 q",
 			`--delivery-limit must be well above the number of retries, or 0 for 1000, got -1`},
+		{"", "declare --delay-queues --partitions 3 q", "--delay-queues must be false with --partitions, because a delayed " +
+			"message would be overtaken, got true"},
 		{"", "consume --consumer-timeout 1s q -- true",
 			`--consumer-timeout must be that of the broker, 1m0s at least and 100 years at most, got 1s`},
 		{"", "consume --handler-timeout 1h q -- true",

@@ -207,7 +207,7 @@ var inFlags = strings.NewReplacer(
 	"HoldLanes without a Lane", "--hold-lanes without --lane-header",
 	"half the consumer timeout", "half of --consumer-timeout", "with a Lane", "with --lane-header",
 	"without a Lane", "without --lane-header",
-	"true with Partitions", "true with --partitions", "without a Breaker", "without --breaker",
+	"with Partitions", "with --partitions", "without a Breaker", "without --breaker",
 	"unless Ordered", "unless --ordered", "when Ordered", "with --ordered",
 	"RetryInPlace", "in-place", "RetryRequeue", "requeue",
 	"set HoldLanes and Lane to", "set --hold-lanes and --lane-header to",
