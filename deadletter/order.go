@@ -49,7 +49,7 @@ func (s *session) keepOrder(ctx context.Context, progress func(doing string, don
 				return
 			}
 		}
-		switch _, ok, err := s.within(ctx, countedSince); {
+		switch _, ok, err := s.within(ctx); {
 		case err != nil:
 			return
 		case !ok:

@@ -15,12 +15,8 @@ import (
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
-const (
-	// passedOn is how many settlements a channel passes on to a quorum queue without a reply.
-	passedOn = 32
-	// countedSince is how long to wait for a message before the ready ones are counted again.
-	countedSince = 300 * time.Millisecond
-)
+// passedOn is how many settlements a channel passes on to a quorum queue without a reply.
+const passedOn = 32
 
 // session holds messages of the queue. Those that are delivered and not settled return in their order when it closes.
 // It is for one goroutine.
@@ -171,10 +167,10 @@ func (s *session) next(ctx context.Context) (amqp.Delivery, bool, error) {
 	if s.single {
 		return s.get(ctx, s.ch)
 	}
-	return s.within(ctx, patience)
+	return s.within(ctx)
 }
 
-func (s *session) within(ctx context.Context, wait time.Duration) (amqp.Delivery, bool, error) {
+func (s *session) within(ctx context.Context) (amqp.Delivery, bool, error) {
 	if s.prefetch == 0 && s.room == 0 {
 		if err := s.consume(); err != nil {
 			return amqp.Delivery{}, false, s.lost()
@@ -186,7 +182,7 @@ func (s *session) within(ctx context.Context, wait time.Duration) (amqp.Delivery
 		return s.delivered(d, ok)
 	default:
 	}
-	limit := time.NewTimer(wait)
+	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	select {
 	case d, ok := <-deliveries:

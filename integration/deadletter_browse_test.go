@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -154,6 +155,27 @@ func TestBrowsePartIsShort(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestBrowsePartOfASlowBroker: a part returns to its position also if the messages behind it come late.
+func TestBrowsePartOfASlowBroker(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	queue := declared(t, topology.Quorum)
+	const n = 100
+	q := withDeadLetters(t, queue, n)
+	browsed(t, q, deadletter.Filter{}) // so all were returned before
+	slow, url := proxied(t, brokerURL(t))
+	q.Dial = consumer.Dialer(url, amqp.Config{})
+	slow.Delay(400 * time.Millisecond)
+	for _, err := range q.BrowsePart(t.Context(), deadletter.Filter{}, deadletter.Bounds{Picked: 5}) {
+		if err != nil && !errors.Is(err, deadletter.ErrUnread) {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(numbered("m", n), ids(getAll(t, q.Name))); diff != "" {
+		t.Error(diff)
+	}
 }
 
 // TestBrowseChangesNothing looks at a queue many times. Its messages and their order must stay.
