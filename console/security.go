@@ -18,7 +18,7 @@ func setHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
-	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Referrer-Policy", "same-origin") // with no-referrer, forms over plain HTTP have Origin: null
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
@@ -37,7 +37,7 @@ func (c *Console) admit(r *http.Request) error {
 	followed := r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
 		r.Header.Get("Sec-Fetch-Dest") == "document"
 	switch site := r.Header.Get("Sec-Fetch-Site"); {
-	case site == "same-origin", site == "none": // the browser vouches; with no-referrer it sends Origin: null
+	case site == "same-origin", site == "none": // the browser vouches
 		return nil
 	case site != "" && !followed:
 		return errors.New("the request comes from another site")

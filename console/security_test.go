@@ -33,7 +33,7 @@ func TestHeaders(t *testing.T) {
 	for _, at := range []string{"/", query("queue"), query("change", "verb", "limit"), "/nowhere", "/live"} {
 		h := f.get(at).Header()
 		for name, want := range map[string]string{
-			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
+			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "same-origin",
 			"Cache-Control": "no-store",
 		} {
 			if got := h.Get(name); got != want {
@@ -81,10 +81,11 @@ func TestForeignRequests(t *testing.T) {
 		"navigation to nowhere":  {403, nil, navigation("")},
 		"sibling":                {403, form, header("Sec-Fetch-Site", "same-site")},
 		"own form": {303, form, func(r *http.Request) {
-			r.Header.Set("Origin", "null") // as Chromium does with no-referrer
+			r.Header.Set("Origin", "null")
 			r.Header.Set("Sec-Fetch-Site", "same-origin")
 		}},
-		"another machine": {403, nil, func(r *http.Request) { r.RemoteAddr = "192.0.2.7:1" }},
+		"own form over plain HTTP": {303, form, header("Origin", host)},
+		"another machine":          {403, nil, func(r *http.Request) { r.RemoteAddr = "192.0.2.7:1" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			method := http.MethodGet

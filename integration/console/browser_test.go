@@ -64,7 +64,7 @@ func (b *browser) start() {
 		return
 	}
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(path),
-		chromedp.WindowSize(1600, 1000),
+		chromedp.WindowSize(1600, 1000), chromedp.Flag("host-resolver-rules", "MAP ops.example 127.0.0.1"),
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true))
 	if os.Geteuid() == 0 { // Chromium's sandbox refuses root
 		options = append(options, chromedp.NoSandbox)

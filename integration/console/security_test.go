@@ -12,13 +12,15 @@ import (
 
 const token = "0123456789abcdef0123456789abcdef"
 
-// TestLogin has a browser give a wrong token, then the right one and a name.
+// TestLogin has a browser give a wrong token, then the right one and a name. The console has another name than this
+// machine, so over plain HTTP the browser sends no Sec-Fetch-Site, and only Origin tells whose form it is.
 func TestLogin(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"})
-	s := p.serve(func(o *console.Options) { o.Token = token })
-	b := newTab(t)
+	s := p.serve(func(o *console.Options) { o.Token, o.Hosts = token, []string{"ops.example"} })
+	s.url = strings.Replace(s.url, "127.0.0.1", "ops.example", 1)
+	b := recordingTab(t) // the browser warns that it ignores Cross-Origin-Opener-Policy there
 	if status := b.visit(s.at("queue", "queue", "orders")); status != http.StatusUnauthorized {
 		t.Errorf("without a token: status %d", status)
 	}
