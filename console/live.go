@@ -20,10 +20,11 @@ const (
 	mostStreams = 200
 )
 
-// update is an event of a stream: the newest content of the page.
+// update is an event of a stream: the newest content of the page, or why there is none.
 type update struct {
-	Title string `json:"title"`
-	HTML  string `json:"html"`
+	Title   string `json:"title"`
+	HTML    string `json:"html"`
+	Trouble string `json:"trouble"`
 }
 
 // live streams the content of a page, or sends it once to a browser that polls.
@@ -38,13 +39,8 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
-		data, err := c.update(r, screen)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusNotFound)
-			return
-		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(data)
+		_, _ = w.Write(c.update(r, screen))
 		return
 	}
 	if c.streams.Add(1) > mostStreams {
@@ -56,19 +52,20 @@ func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	c.stream(w, r, screen)
 }
 
-func (c *Console) update(r *http.Request, screen func(*http.Request) (page, error)) ([]byte, error) {
+func (c *Console) update(r *http.Request, screen func(*http.Request) (page, error)) []byte {
 	ctx, cancel := context.WithTimeout(r.Context(), c.patience.asked)
 	defer cancel()
 	r = r.WithContext(ctx)
 	p, err := screen(r)
-	if err != nil {
-		return nil, err
+	u := update{Title: p.Title}
+	if err == nil {
+		u.HTML, err = c.content(r, p)
 	}
-	content, err := c.content(r, p)
 	if err != nil {
-		return nil, err
+		u = update{Trouble: shown(err.Error())}
 	}
-	return json.Marshal(update{Title: p.Title, HTML: content})
+	data, _ := json.Marshal(u) // texts cannot fail
+	return data
 }
 
 func (c *Console) stream(w http.ResponseWriter, r *http.Request, screen func(*http.Request) (page, error)) {
@@ -83,10 +80,7 @@ func (c *Console) stream(w http.ResponseWriter, r *http.Request, screen func(*ht
 		if _, err := c.recognise(r); err != nil { // the login ended, or the program no longer allows the visitor
 			return
 		}
-		data, err := c.update(r, screen)
-		if err != nil {
-			data, _ = json.Marshal(update{})
-		}
+		data := c.update(r, screen)
 		deadline := control.SetWriteDeadline(time.Now().Add(slowBrowser))
 		if deadline != nil && !errors.Is(deadline, http.ErrNotSupported) {
 			return

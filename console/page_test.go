@@ -241,6 +241,16 @@ func TestBrokerAway(t *testing.T) {
 	says(t, f.get(query("queue")).Body.String(), "No answer from the store")
 }
 
+// TestListWithoutTheStore: an open list stays as it was while the store is away, and says that it is not up to date.
+func TestListWithoutTheStore(t *testing.T) {
+	f := newFixture(t, Options{})
+	f.redis.SetError("down")
+	for _, screen := range []string{"dead", "lanes"} {
+		at := "/" + link("live", "screen", screen, "queue", "orders")
+		answers(t, f.get(at), http.StatusOK, `"html":""`, `"trouble":"`, "down")
+	}
+}
+
 // TestAlarms: the first page shows why the broker blocks publishers or the store refuses writes, and never says that
 // nothing is wrong.
 func TestAlarms(t *testing.T) {

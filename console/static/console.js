@@ -22,7 +22,8 @@ function busy() { // the visitor types, or selects something to copy
 }
 
 let shown = '';
-function show(page) {
+function show(page, note) {
+  say(page.trouble ? `This page is not up to date, and tries again: ${page.trouble}` : note, page.trouble);
   if (!page.html || page.html === shown || busy()) return;
   shown = page.html;
   document.title = page.title + ' – strikes';
@@ -48,8 +49,7 @@ function follow() {
   stream.addEventListener('page', (e) => {
     clearTimeout(timer);
     timer = setTimeout(poll, silence * 3);
-    say('');
-    show(JSON.parse(e.data));
+    show(JSON.parse(e.data), '');
   });
   stream.onerror = () => {
     say('The console does not answer. This page is not up to date; it tries again.', true);
@@ -66,8 +66,7 @@ async function poll() {
       return;
     }
     if (!reply.ok) throw new Error(reply.statusText);
-    show(await reply.json());
-    say('This page updates every few seconds, because no stream reaches it.');
+    show(await reply.json(), 'This page updates every few seconds, because no stream reaches it.');
   } catch {
     say('The console does not answer. This page is not up to date; it tries again.', true);
   }

@@ -75,6 +75,25 @@ func TestServersAway(t *testing.T) {
 	}
 }
 
+// TestListWithoutTheStore takes the store away while a list is open: it stays as it was, and says so.
+func TestListWithoutTheStore(t *testing.T) {
+	t.Parallel()
+	p := newPlant(t)
+	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
+	p.kill("payments", payments(3)...)
+	s := p.serve(nil)
+	b := newTab(t)
+	b.visit(s.at("dead", "queue", "payments"))
+	b.sees("3 dead letters")
+	take(p.store, true)
+	b.sees("This page is not up to date")
+	b.sees("3 dead letters")
+	take(p.store, false)
+	proctest.Eventually(t, patience, "the page to recover", func() bool {
+		return !strings.Contains(b.text("body"), "This page is not up to date")
+	})
+}
+
 // TestBufferingProxy has a proxy keep the stream back: the page polls instead.
 func TestBufferingProxy(t *testing.T) {
 	t.Parallel()
