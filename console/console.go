@@ -41,7 +41,7 @@ type Console struct {
 	history *history
 	results *results
 	jobs    *jobs
-	grouped map[string]*cached[ops.Groups] // by queue and filter
+	grouped map[[2]string]*cached[ops.Groups] // by queue and filter
 	streams atomic.Int64
 
 	survey *cached[examination]      // by the doctor
@@ -71,7 +71,7 @@ func newConsole(o Options, b rabbit, p patience) *Console {
 	c := &Console{
 		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(),
 		logouts: &logouts{}, results: &results{}, jobs: &jobs{byQueue: map[string]*job{}},
-		queues: map[string]*queueStatus{}, grouped: map[string]*cached[ops.Groups]{},
+		queues: map[string]*queueStatus{}, grouped: map[[2]string]*cached[ops.Groups]{},
 		history: &history{queues: map[string][]sample{}},
 	}
 	c.base, c.stop = context.WithCancel(context.Background())

@@ -110,7 +110,7 @@ func (c *Console) groups(r *http.Request, queue string, f filter) (groups ops.Gr
 
 // grouping counts the groups of a filter in the background; nil if too many are counted.
 func (c *Console) grouping(queue string, f filter) *cached[ops.Groups] {
-	key := f.Link("", queue)
+	key := [2]string{queue, f.subject()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	counted := c.grouped[key]

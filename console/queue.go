@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -97,6 +98,7 @@ func (q *queueStatus) close() {
 func (c *Console) changed(queue string) {
 	c.mu.Lock()
 	q := c.queues[queue]
+	maps.DeleteFunc(c.grouped, func(of [2]string, _ *cached[ops.Groups]) bool { return of[0] == queue })
 	c.mu.Unlock()
 	if q != nil {
 		q.stale()

@@ -115,7 +115,7 @@ func (c *Console) queuesPage(r *http.Request) (page, error) {
 	c.causes.begin(overviewAge) // for the next update
 	causes := c.causes.have().Value
 	for _, s := range found[from:min(from+queuesPerPage, len(found))] {
-		v.Shown = append(v.Shown, line{s, a.Value.Time, causes[s.Queue].known(), v.Examined.beyond(s)})
+		v.Shown = append(v.Shown, line{s, a.Value.Time, causes[s.Queue].of(s), v.Examined.beyond(s)})
 	}
 	if next := from + queuesPerPage; next < len(found) {
 		v.More = link("", "find", v.Find, "from", strconv.Itoa(next))
@@ -197,7 +197,7 @@ func sum(o ops.Overview, last examination, causes map[string]cause) sums {
 		}
 		out.Failing += s.Failing() - s.Forgotten
 		out.Dead, out.Missing = out.Dead+s.Dead.Still, out.Missing+s.Dead.Missing
-		if k := causes[s.Queue].known(); k != nil {
+		if k := causes[s.Queue].of(s); k != nil {
 			text := brief(k.Group.Reason)
 			reasons[text] += float64(s.Dead.Still) * float64(k.Group.Count) / float64(k.Of)
 			if out.Most == "" || reasons[text] > reasons[out.Most] {
@@ -283,9 +283,9 @@ type cause struct {
 	at    time.Time
 }
 
-// known returns nil if no reason is known.
-func (k cause) known() *cause {
-	if k.Group == nil {
+// of returns nil if no reason is known, or none of the dead letters is left.
+func (k cause) of(s ops.Summary) *cause {
+	if k.Group == nil || s.Dead.Still == 0 {
 		return nil
 	}
 	return &k

@@ -76,6 +76,29 @@ func TestReplayFromFilterToResult(t *testing.T) {
 	}
 }
 
+// TestCountsAfterAChange: no page counts the dead letters that were there before a change.
+func TestCountsAfterAChange(t *testing.T) {
+	still := func(n int64) func(*ops.Status) { return func(s *ops.Status) { s.Dead.Still = n } }
+	f := newFixture(t, Options{}, func(b *fakeBroker) { b.change(still(0)) }) // else the first sample reads the reasons
+	f.kill(t, "the bank is closed", "m-1", "m-2")
+	f.broker.change(still(2))
+	f.changed("orders")
+	f.get("/")
+	f.causes.stale()
+	f.causes.get(t.Context(), 0)
+	says(t, checkPage(t, f, query("dead")), "2 dead letters, 2 for the bank is closed")
+	says(t, checkPage(t, f, "/"), "2 of 2 died for", "the bank is closed")
+	for _, id := range []string{"m-1", "m-2"} {
+		need(t, f.store.NoteRemoved(t.Context(), "/", "orders", []counter.Message{{VHost: "/", Queue: "orders", ID: id}}))
+	}
+	f.broker.change(still(0))
+	f.changed("orders")
+	says(t, checkPage(t, f, query("dead")), "the store knows no dead letters")
+	if body := checkPage(t, f, "/"); strings.Contains(body, "the bank is closed") {
+		t.Errorf("the first page: %s", body)
+	}
+}
+
 // TestForgedCount: a form cannot have more replayed than there is.
 func TestForgedCount(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
