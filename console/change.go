@@ -26,7 +26,7 @@ type change struct {
 	ID     string
 	Number string // of retries, for a limit
 	Reason string
-	Anyway bool // although the queue's own delivery limit is lower, or a pause may delete the queue
+	Anyway bool // whatever the page warns of
 }
 
 // changeView is the page that asks for the reason.
@@ -35,7 +35,7 @@ type changeView struct {
 	All    []change // the same for each message or queue; one, or those that were selected
 	Action string   // address of the form
 	Facts  []string // the present state of each
-	Refuse string   // by the check of the delivery limit, or of a pause; Anyway overrules it
+	Refuse string   // what the change endangers; Anyway overrules it
 }
 
 // mostChanges are made at once.
@@ -178,9 +178,11 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v := changeView{change: all[0], All: all}
-	wrong := ""
-	if n, err := strconv.Atoi(v.Number); v.SetsLimit() && (err != nil || n < 0 || n > counter.MaxOverride) {
-		wrong = fmt.Sprintf("The number of retries must be 0 to %d, got %s.", counter.MaxOverride, shown(v.Number))
+	wrong, ask := "", ops.Ask{Note: counter.Note{By: visitorOf(r).Actor, Why: v.Reason}}
+	if n, err := strconv.Atoi(v.Number); v.SetsLimit() {
+		if ask.MaxRetries = &n; err != nil || n < 0 || n > counter.MaxOverride {
+			wrong = fmt.Sprintf("The number of retries must be 0 to %d, got %s.", counter.MaxOverride, shown(v.Number))
+		}
 	}
 	if v.Reason == "" {
 		wrong = noReason
@@ -188,21 +190,19 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 	if wrong != "" {
 		return c.showChange(w, r, http.StatusUnprocessableEntity, wrong, v)
 	}
-	if v.Refuse = c.dangers(r.Context(), all); v.Refuse != "" {
+	if v.Refuse, err = c.dangers(r.Context(), all, ask); err != nil {
+		return c.showChange(w, r, codeOf(err), fmt.Sprintf("Nothing was changed: %s.", shown(err.Error())), v)
+	}
+	if v.Refuse != "" {
 		return c.showChange(w, r, http.StatusConflict, "", v)
 	}
 	res := result{OK: true}
-	for i, ch := range all {
+	for _, ch := range all {
 		q := c.records(ch.Queue)
 		var unwritten error
 		q.Warn = func(err error) { unwritten = err }
-		text, err := c.carryOut(r.Context(), q, ch, visitorOf(r).Actor)
-		var tight refusedError // by the check of the delivery limit
-		switch {
-		case errors.As(err, &tight) && i == 0: // the limit is that of the queue, so it refuses all or none
-			v.Refuse = err.Error()
-			return c.showChange(w, r, http.StatusConflict, "", v)
-		case err != nil:
+		text, err := ch.carryOut(r.Context(), q, ask)
+		if err != nil {
 			res.OK = false
 			text = fmt.Sprintf("%s failed: %s.", ch.Verb, shown(err.Error()))
 			if len(all) > 1 {
@@ -222,32 +222,32 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// dangers has the questions of pauses after which the broker may delete a queue.
-func (c *Console) dangers(ctx context.Context, all []change) (text string) {
-	if all[0].Verb != ops.VerbPause || all[0].Anyway {
-		return ""
+// dangers has the questions about changes that a visitor may not expect: the broker dead-letters before a limit does, a
+// limit dead-letters messages at once, or the broker may delete a queue that is paused.
+func (c *Console) dangers(ctx context.Context, all []change, ask ops.Ask) (text string, err error) {
+	if all[0].Anyway || !all[0].OfQueue {
+		return "", nil
+	}
+	if ask.MaxRetries != nil { // of one queue
+		if text, err = c.checkDeliveryLimit(ctx, all[0].Queue, *ask.MaxRetries); err != nil {
+			return "", err
+		}
 	}
 	for _, ch := range all {
-		if plan, err := ch.Plan(ctx, c.records(ch.Queue), ops.Ask{}); err == nil { // else the change itself fails
+		ask.ID = ch.ID
+		if plan, err := ch.Plan(ctx, c.records(ch.Queue), ask); err == nil { // else the change itself fails
 			text += " " + plan.Question(1)
 		}
 	}
-	return strings.TrimSpace(text)
+	return strings.TrimSpace(text), nil
 }
 
 // carryOut makes a change and returns its result as text.
-func (c *Console) carryOut(ctx context.Context, q *ops.Queue, ch change, actor string) (string, error) {
-	ask := ops.Ask{ID: ch.ID, Note: counter.Note{By: actor, Why: ch.Reason}}
-	if ch.SetsLimit() {
-		n, _ := strconv.Atoi(ch.Number) // makeChange has checked it
-		if err := c.checkDeliveryLimit(ctx, ch, n); err != nil {
-			return "", err
-		}
-		ask.MaxRetries = &n
-	}
+func (ch change) carryOut(ctx context.Context, q *ops.Queue, ask ops.Ask) (string, error) {
 	if ch.Anyway {
 		q.Unconsumed = nil
 	}
+	ask.ID = ch.ID
 	plan, err := ch.Plan(ctx, q, ask)
 	if errors.Is(err, ops.ErrNone) {
 		return upper(shown(err.Error())) + ": nothing changed.", nil
@@ -263,21 +263,15 @@ func (c *Console) carryOut(ctx context.Context, q *ops.Queue, ch change, actor s
 
 func (ch change) SetsLimit() bool { return ch.Verb == ops.VerbSetLimit }
 
-// checkDeliveryLimit refuses more retries than the queue's delivery limit allows: the broker would dead-letter first.
-func (c *Console) checkDeliveryLimit(ctx context.Context, ch change, retries int) error {
-	if ch.Anyway {
-		return nil
-	}
-	found, err := c.broker.DeliveryLimit(ctx, inspect.Need{Queue: ch.Queue, MaxRetries: retries})
-	if err != nil {
-		return err
-	}
+// checkDeliveryLimit says that the queue's delivery limit allows fewer retries, so the broker would dead-letter first.
+func (c *Console) checkDeliveryLimit(ctx context.Context, queue string, retries int) (string, error) {
+	found, err := c.broker.DeliveryLimit(ctx, inspect.Need{Queue: queue, MaxRetries: retries})
 	for _, f := range found {
 		if f.Severity == inspect.Error {
-			return refusedError{http.StatusConflict, fmt.Sprintf("%s; %s. %s", f.Seen, f.Impact, f.Fix)}
+			return fmt.Sprintf("%s; %s. %s.", f.Seen, f.Impact, f.Fix), nil
 		}
 	}
-	return nil
+	return "", err
 }
 
 // result is the effect of a change. The page that follows shows it.

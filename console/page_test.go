@@ -188,6 +188,39 @@ func TestPauseOfADoomedQueue(t *testing.T) {
 	}
 }
 
+// TestLimitThatDeadLetters: the console asks again before a limit that dead-letters messages at their next step.
+func TestLimitThatDeadLetters(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	f.fail(t, "m-1")
+	f.fail(t, "m-2")
+	form := url.Values{"why": {"they are too old"}, "number": {"0"}}
+	for at, asks := range map[string]string{
+		query("change", "verb", "limit"):              "2 messages of queue orders failed that often already",
+		query("change", "verb", "limit", "id", "m-1"): "Message m-1 of queue orders failed that often already",
+	} {
+		form.Del("anyway")
+		answers(t, f.post(at, form), http.StatusConflict, asks, "would be dead-lettered", `name="anyway"`)
+		if l, err := f.store.Limit(t.Context(), "/", "orders"); err != nil || l != nil {
+			t.Errorf("%s: limit %v, %v", at, l, err)
+		}
+		form.Set("anyway", "1")
+		answers(t, f.post(at, form), http.StatusSeeOther)
+		f.post(query("change", "verb", "limit", "undo", "1"), url.Values{"why": {"again"}})
+	}
+}
+
+// TestLimitWithoutTheBroker: a limit that cannot be checked is not set.
+func TestLimitWithoutTheBroker(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	away := errors.New("no route to it")
+	f.broker.away.Store(&away)
+	answers(t, f.post(query("change", "verb", "limit"), url.Values{"why": {"r"}, "number": {"9"}}), http.StatusBadGateway,
+		"Nothing was changed: no route to it")
+	if l, err := f.store.Limit(t.Context(), "/", "orders"); err != nil || l != nil {
+		t.Errorf("limit %v, %v", l, err)
+	}
+}
+
 func TestHeadlines(t *testing.T) {
 	now := time.Now()
 	ago := func(d time.Duration) ops.Message {

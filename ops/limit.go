@@ -199,8 +199,12 @@ func (l *Limit) Question(int) string {
 	if l.DeadLetters == 0 {
 		return ""
 	}
+	who := printable.Plural(l.DeadLetters, "message")
+	if l.ID != "" {
+		who = "Message " + printable.Name(l.ID)
+	}
 	return fmt.Sprintf("%s of queue %s failed %s already, and would be dead-lettered at the next step. Go on?",
-		printable.Plural(l.DeadLetters, "message"), printable.Name(l.Queue), l.much())
+		who, printable.Name(l.Queue), l.much())
 }
 
 // Do sets or clears the limit.
