@@ -199,8 +199,8 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 	res := result{OK: true}
 	for _, ch := range all {
 		q := c.records(ch.Queue)
-		var unwritten error
-		q.Warn = func(err error) { unwritten = err }
+		var warned error
+		q.Warn = func(err error) { warned = err }
 		text, err := ch.carryOut(r.Context(), q, ask)
 		if err != nil {
 			res.OK = false
@@ -209,9 +209,11 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 				text = ch.subject() + ": " + text
 			}
 		}
-		if unwritten != nil {
-			text += " The audit could not be written: " + shown(unwritten.Error())
+		if warned != nil {
+			text += " " + upper(shown(warned.Error())) + "."
 		}
+		c.opts.Logger.Info("console: change", "verb", ch.Verb, "queue", ch.Queue, "subject", ch.ID, "actor", ask.Note.By,
+			"reason", ch.Reason, "result", text)
 		res.Text = strings.TrimSpace(res.Text + " " + text)
 		c.changed(ch.Queue)
 	}

@@ -382,6 +382,25 @@ func TestAuditNamesTheChange(t *testing.T) {
 	}
 }
 
+// TestChangesAreLogged: the log has each change, and the page says that the audit lacks it only if that is so.
+func TestChangesAreLogged(t *testing.T) {
+	logged := &journal{}
+	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann", Logger: slog.New(slog.NewTextHandler(logged, nil))})
+	f.fail(t, "m-1")
+	f.redis.HSet("strikes:1:{%2F/orders}:limit", "max_retries", "many") // by another program
+	form := url.Values{"why": {"the bank is back"}, "number": {"3"}}
+	page := f.follow(t, f.post(query("change", "verb", "limit", "id", "m-1"), form))
+	says(t, page, "consumers ignore the override")
+	if strings.Contains(page, "The audit ") {
+		t.Errorf("an audit that was written is said to lack the change: %s", page)
+	}
+	f.redis.Del("strikes:1:{%2F/orders}:audit")
+	need(t, f.redis.Set("strikes:1:{%2F/orders}:audit", "of another program"))
+	says(t, f.follow(t, f.post(query("change", "verb", "skip", "id", "m-1"), form)), "The audit log lacks this skip")
+	says(t, logged.String(), `verb="set limit" queue=orders subject=m-1 actor=ann reason="the bank is back"`,
+		"verb=skip queue=orders subject=m-1")
+}
+
 // counted counts the bytes that are read from it.
 type counted struct {
 	io.Reader
