@@ -39,6 +39,7 @@ type replayView struct {
 	Whole       bool // everything in the dead-letter queue is meant, and no other queue shares it
 	Unread      bool // only reading the messages shows which are meant, and a visitor must ask for that first
 	Samples     []*deadletter.Message
+	Last        string              // id in the audit of the last replay or drop; a form carries it
 	Interrupted *counter.AuditEntry // a replay that did not report its end
 	Resume      string              // address to go on with it
 	Lanes       int                 // blocked ones: a replay or drop would lose their order
@@ -73,7 +74,7 @@ func (c *Console) jobPage(r *http.Request) (page, error) {
 	if _, v.Lanes, err = c.lanes(r.Context(), queue, 0, 0); err != nil {
 		return p, err
 	}
-	if err := c.preview(r, &v); err != nil {
+	if err := cmp.Or(c.preview(r, &v), c.findLast(r.Context(), &v)); err != nil {
 		return p, err
 	}
 	p.View = v
@@ -128,10 +129,7 @@ func (c *Console) preview(r *http.Request, v *replayView) error {
 		page, err = q.Dead(ctx, ops.DeadQuery{Filter: v.Filter.Filter, Limit: samples})
 		v.Samples = page.Dead
 	}
-	if err != nil {
-		return err
-	}
-	return c.findInterrupted(ctx, v)
+	return err
 }
 
 func (c *Console) previewQueue(ctx context.Context, v *replayView) error {
@@ -154,8 +152,8 @@ func (c *Console) previewQueue(ctx context.Context, v *replayView) error {
 	return nil
 }
 
-// findInterrupted looks for a replay or a drop that did not report its end.
-func (c *Console) findInterrupted(ctx context.Context, v *replayView) error {
+// findLast looks for the last replay or drop, which may not have reported its end.
+func (c *Console) findLast(ctx context.Context, v *replayView) error {
 	log, err := c.store.AuditLog(ctx, c.opts.VHost, v.Queue, "", auditPage)
 	if err != nil {
 		return err
@@ -164,12 +162,13 @@ func (c *Console) findInterrupted(ctx context.Context, v *replayView) error {
 		if e.Verb != string(VerbReplay) && e.Verb != string(VerbDrop) {
 			continue
 		}
+		v.Last = e.ID
 		if e.Result == ops.ResultBegun || strings.HasPrefix(e.Result, interrupted) {
 			if f, err := subjectOf(e.Subject); err == nil {
 				v.Interrupted, v.Resume = &e, f.Link(e.Verb, v.Queue)
 			}
 		}
-		return nil // only the last one
+		return nil
 	}
 	return nil
 }
@@ -200,14 +199,16 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 	v := replayView{Verb: verb, Queue: queueOf(r), Filter: f}
 	j := &job{Verb: verb, Queue: v.Queue, Filter: f, Reason: whyOf(r), Actor: visitorOf(r).Actor}
 	j.Of, _ = strconv.Atoi(r.PostFormValue("count"))
-	refuse := func(wrong string) error {
-		return c.refuse(w, r, http.StatusUnprocessableEntity, wrong, c.jobPage)
-	}
+	refuse := func(code int, wrong string) error { return c.refuse(w, r, code, wrong, c.jobPage) }
 	if j.Reason == "" {
-		return refuse(noReason)
+		return refuse(http.StatusUnprocessableEntity, noReason)
 	}
-	if err := c.refuseBlocked(r, j.Queue); err != nil {
+	if err := cmp.Or(c.refuseBlocked(r, j.Queue), c.findLast(r.Context(), &v)); err != nil {
 		return err
+	}
+	if last, sent := r.PostForm["last"]; sent && last[0] != v.Last {
+		return refuse(http.StatusConflict, "Another replay or drop of this queue began meanwhile, so nothing was done. The "+
+			"page now shows what is left.")
 	}
 	// The number of the form, which the visitor saw, is lowered to the present number. A filter by header would read the
 	// whole queue once more; the job does that itself.
@@ -218,7 +219,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 		j.Of, j.Whole = min(j.Of, v.Count), v.Whole
 	}
 	if j.Of < 1 {
-		return refuse("There are no such dead letters now.")
+		return refuse(http.StatusUnprocessableEntity, "There are no such dead letters now.")
 	}
 	run, err := c.prepare(r.Context(), j, r.PostFormValue("rate"))
 	if err != nil {

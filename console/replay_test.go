@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,34 @@ func TestForgedCount(t *testing.T) {
 		http.StatusUnprocessableEntity)
 	f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"1000000"}, "why": {"r"}}))
 	says(t, f.ended(t), "3 of 3 replayed")
+}
+
+// TestReplayOfAnOldPage: a page that was shown before another replay changes nothing, also one that is sent twice.
+func TestReplayOfAnOldPage(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	f.kill(t, "r", "m-1")
+	form := func(page string) url.Values {
+		last := regexp.MustCompile(`name="last" value="(\d*)"`).FindStringSubmatch(page)
+		if last == nil {
+			t.Fatalf("the form does not say which replay was the last: %s", page)
+		}
+		return url.Values{"count": {"1"}, "why": {"r"}, "last": last[1:]}
+	}
+	for round := range 2 {
+		old := form(checkPage(t, f, query("replay", "kind", "failed")))
+		f.follow(t, f.post(query("replay", "kind", "failed"), old))
+		f.ended(t)
+		for _, verb := range []string{"replay", "drop"} {
+			w := f.post(query(verb, "kind", "failed"), old)
+			answers(t, w, http.StatusConflict, "Another replay or drop of this queue began meanwhile", "1 dead letter would be")
+			if form(w.Body.String()).Get("last") == old.Get("last") {
+				t.Error("the new page would be refused too")
+			}
+		}
+		if n := len(f.broker.dead.taken); n != round+1 {
+			t.Errorf("%d replays, want %d", n, round+1)
+		}
+	}
 }
 
 func TestReplayIsStopped(t *testing.T) {

@@ -438,7 +438,7 @@ func TestDropThatDoesNotBegin(t *testing.T) {
 	answers(t, f.post(query("drop"), url.Values{"count": {"1"}, "why": {"r"}}), http.StatusServiceUnavailable)
 	f.redis.SetError("")
 	// the audit cannot be written
-	if err := f.redis.Set("strikes:1:{%2F/orders}:audit", "of another program"); err != nil {
+	if _, err := f.redis.Push("strikes:1:{%2F/orders}:audit:last", "of another program"); err != nil {
 		t.Fatal(err)
 	}
 	answers(t, f.post(query("drop", "lane-header", "k", "lane", "v"), url.Values{"count": {"1"}, "why": {"r"}}),
