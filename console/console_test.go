@@ -72,7 +72,11 @@ func (b *fakeBroker) All(context.Context) (ops.Overview, error) {
 	if len(seen.Blocking) > 0 {
 		s.Head, s.Blocked = &seen.Blocking[0], seen.Time.Sub(seen.Blocking[0].Since)
 	}
-	return ops.Overview{Time: seen.Time, Queues: []ops.Summary{s}, Alarms: b.alarms, Broker: b.err()}, nil
+	err := b.err()
+	if err != nil {
+		s.Ready, s.Consumers, s.Dead.Holds = nil, nil, nil
+	}
+	return ops.Overview{Time: seen.Time, Queues: []ops.Summary{s}, Alarms: b.alarms, Broker: err}, nil
 }
 
 // seen is read while the console takes its samples, and change writes it, so both lock the mutex.

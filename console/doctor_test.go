@@ -106,6 +106,30 @@ func TestStoreIsExaminedBesideTheBroker(t *testing.T) {
 	f.get(query("doctor"))
 }
 
+// TestBrokerAwayOnTheFirstPage: without the broker the first page does not say that nothing is blocked or missing.
+func TestBrokerAwayOnTheFirstPage(t *testing.T) {
+	for dead, want := range map[int64]string{
+		2: "No answer from the broker. Nothing is known to be blocked; 2 dead letters",
+		0: "No answer from the broker. Nothing is known to be blocked in 1 queue",
+	} {
+		f := newFixture(t, Options{}, func(b *fakeBroker) {
+			close(b.examine)
+			b.change(func(s *ops.Status) { s.Blocked, s.Blocking, s.Dead.Still = 0, nil, dead })
+		})
+		proctest.Eventually(t, 30*time.Second, "an examination", func() bool {
+			return strings.Contains(f.get("/").Body.String(), `<span class="tag good">no error</span>`)
+		})
+		away := errors.New("connection refused")
+		f.broker.away.Store(&away)
+		f.changed("orders")
+		body := f.get("/").Body.String()
+		says(t, body, want, "<dt>Blocked</dt><dd>?</dd>", "not known: ready messages and consumers")
+		if strings.Contains(body, "<dt>Unaccounted for</dt><dd>0</dd>") == (dead > 0) {
+			t.Errorf("%d dead letters: %s", dead, body)
+		}
+	}
+}
+
 // TestStoreAwayOnTheFirstPage: without the store the first page shows its last known figures, and no zero that is not
 // known.
 func TestStoreAwayOnTheFirstPage(t *testing.T) {

@@ -32,7 +32,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"shown": shown, "brief": brief, "why": why, "lines": lines, "rough": rough, "instant": instant, "link": link,
 	"plural": func(n any, thing string) string {
 		return plural(number(n), thing)
-	}, "digits": func(n any) string { return digits(number(n)) }, "share": share,
+	}, "digits": func(n any) string { return digits(number(n)) }, "share": share, "atLeast": atLeast,
 	"asset": func(name string) string { return "static/" + name + "?v=" + assetVersion },
 	"dict":  dict, "pick": url.QueryEscape,
 }).ParseFS(templateFiles, "templates/*.html"))

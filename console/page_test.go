@@ -427,12 +427,14 @@ func TestHeadlineOfAllQueues(t *testing.T) {
 	stopped := ops.Summary{Queue: "orders", Retrying: 19, Waiting: &ops.WaitingMessages{Messages: 51}, StoreSeen: true,
 		Breaker: &ops.Breaker{Since: time.Now()}, Dead: ops.DeadLetters{Still: 79}}
 	blocked := ops.Summary{Queue: "bills", Blocked: time.Minute, Retrying: 1, StoreSeen: true}
-	o := ops.Overview{Queues: []ops.Summary{stopped, blocked, {Queue: "mails", StoreSeen: true}}}
+	stopped.Dead.Missing, blocked.Dead.Missing = 4, 4 // in one dead-letter queue
+	o := ops.Overview{Queues: []ops.Summary{stopped, blocked, {Queue: "mails", StoreSeen: true}}, Missing: 5}
 	s := sum(o, examination{}, nil)
 	if s.Failing != 52 {
 		t.Errorf("%d messages fail, want 52", s.Failing)
 	}
-	if got, want := s.headline(o), "1 of 3 queues without progress, 1 blocked, 79 dead letters"; got != want {
+	if got, want := s.headline(o), "1 of 3 queues without progress, 1 blocked, 5 dead letters unaccounted for, "+
+		"79 dead letters"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

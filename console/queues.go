@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -26,6 +25,9 @@ type line struct {
 	Found []inspect.Finding // errors that the last examination found, and lists of the broker do not show
 }
 
+// unheard reports whether the broker has not said its half.
+func unheard(s ops.Summary) bool { return s.Ready == nil && !s.Absent }
+
 // fact is something that is wrong with a queue.
 type fact struct{ Text, Class string }
 
@@ -44,6 +46,7 @@ func (l line) Facts() (all []fact) {
 	}
 	add(l.Unknown != "", "bad", "not known: %s", l.Unknown)
 	add(l.Unknown == "" && !l.StoreSeen, "", "not known: the store has not answered")
+	add(unheard(l.Summary), "", "not known: ready messages and consumers")
 	add(l.Undecodable != "", "bad", "a message ends every session")
 	if l.Breaker.Stops() {
 		add(true, "bad", "%s. Nothing is counted", noProgress(l.Breaker, l.Now))
@@ -145,7 +148,7 @@ const overviewAge = 4 * time.Second
 // partly says which half of an overview is missing.
 func partly(a answer[ops.Overview]) (out []trouble) {
 	add := func(what string, err error, lacks string) {
-		if err != nil && !errors.Is(err, ops.ErrNoList) {
+		if err != nil {
 			out = append(out, trouble{What: what, Err: shown(err.Error()), Lacks: lacks})
 		}
 	}
@@ -172,18 +175,25 @@ type sums struct {
 	Queues, Wrong, Blocked, Failing int
 	Stopped                         int // of the blocked ones: no message succeeds
 	Dead, Missing                   int64
-	Unseen                          int    // queues of which the store's half is not known
+	Unseen, Unheard                 int    // queues of which the store's half, or the broker's, is not known
+	Unmatched                       int    // queues with dead letters whose dead-letter queue was not seen
 	Most                            string // the commonest reason; empty: not known
 	Sound                           bool   // the last examination saw everything, and found no error
 }
 
 // sum adds up an overview.
 func sum(o ops.Overview, last examination, causes map[string]cause) sums {
-	out := sums{Queues: len(o.Queues), Sound: last.Whole() && last.Errors() == 0}
+	out := sums{Queues: len(o.Queues), Missing: o.Missing, Sound: last.Whole() && last.Errors() == 0}
 	reasons := map[string]float64{}
 	for _, s := range o.Queues {
 		if !s.StoreSeen {
 			out.Unseen++
+		}
+		if unheard(s) {
+			out.Unheard++
+		}
+		if s.Dead.Still+s.Dead.Blocked > 0 && s.Dead.Holds == nil {
+			out.Unmatched++
 		}
 		if s.Blocked > 0 || s.Breaker.Stops() || s.Paused == nil && s.Unattended() > 0 ||
 			s.Trouble == ops.TroubleBlocked {
@@ -196,7 +206,7 @@ func sum(o ops.Overview, last examination, causes map[string]cause) sums {
 			out.Wrong++
 		}
 		out.Failing += s.Failing() - s.Forgotten
-		out.Dead, out.Missing = out.Dead+s.Dead.Still, out.Missing+s.Dead.Missing
+		out.Dead += s.Dead.Still
 		if k := causes[s.Queue].of(s); k != nil {
 			text := brief(k.Group.Reason)
 			reasons[text] += float64(s.Dead.Still) * float64(k.Group.Count) / float64(k.Of)
@@ -208,11 +218,11 @@ func sum(o ops.Overview, last examination, causes map[string]cause) sums {
 	return out
 }
 
-// OfStore is a sum of figures that only the store knows.
-func (s sums) OfStore(figure any) string {
+// atLeast is a sum of figures, each of which is not known of so many queues.
+func atLeast(figure any, unknown ...int) string {
 	n := number(figure)
 	switch {
-	case s.Unseen == 0:
+	case slices.Max(unknown) == 0:
 		return digits(n)
 	case n == 0:
 		return "?"
@@ -246,6 +256,10 @@ func (s sums) headline(o ops.Overview) string {
 			dead += ", most for " + s.Most
 		}
 	}
+	known, nothing := s.Unseen+s.Unheard == 0, "Nothing is blocked"
+	if !known {
+		nothing = "Nothing is known to be blocked"
+	}
 	switch {
 	case s.Queues == 0:
 		return "There are no queues"
@@ -255,13 +269,11 @@ func (s sums) headline(o ops.Overview) string {
 		text := strings.Join(append(facts, dead)[:len(facts)+min(len(dead), 1)], ", ")
 		return strings.ToUpper(text[:1]) + text[1:]
 	case dead != "":
-		return "Nothing is blocked; " + dead
-	case s.Unseen > 0:
-		return "Nothing is known to be blocked in " + queues
-	case s.Sound:
+		return nothing + "; " + dead
+	case s.Sound && known:
 		return "Nothing is wrong in " + queues
 	}
-	return "Nothing is blocked in " + queues
+	return nothing + " in " + queues
 }
 
 const (

@@ -22,6 +22,9 @@ type Overview struct {
 	// Alarms say that the broker blocks publishers, and why the store refuses writes.
 	Alarms []inspect.Finding `json:"alarms,omitempty"`
 
+	// dead letters that are missing; their sum would count twice those of a common dead-letter queue
+	Missing int64 `json:"-"`
+
 	Broker error `json:"-"` // why the broker did not say all: a later All may succeed
 	Store  error `json:"-"` // why the store said nothing
 }
@@ -172,8 +175,8 @@ func (o *Overview) judge(seen sight) {
 	}
 	for name, of := range sharing {
 		if l, listed := seen.listed[name]; listed {
-			account(of, DeadLetters{Queue: name, Holds: &l.Ready, Out: l.Unacked, Taken: &l.Taken, consumers: l.Consumers,
-				moving: l.Unacked > 0 || l.Out > 0 || l.Acked > 0})
+			o.Missing += account(of, DeadLetters{Queue: name, Holds: &l.Ready, Out: l.Unacked, Taken: &l.Taken,
+				consumers: l.Consumers, moving: l.Unacked > 0 || l.Out > 0 || l.Acked > 0})
 		}
 	}
 	for i := range o.Queues {
@@ -182,8 +185,9 @@ func (o *Overview) judge(seen sight) {
 	slices.SortFunc(o.Queues, worse)
 }
 
-// account compares the messages that queues dead-lettered with those in their common dead-letter queue.
-func account(of []*Summary, at DeadLetters) {
+// account compares the messages that queues dead-lettered with those in their common dead-letter queue. It returns how
+// many are missing.
+func account(of []*Summary, at DeadLetters) int64 {
 	for _, s := range of {
 		at.Count, at.Removed, at.recent = at.Count+s.Dead.Count, at.Removed+s.Dead.Removed, at.recent+s.Dead.recent
 		at.Waiting, at.Expired, at.Blocked = at.Waiting+s.Dead.Waiting, at.Expired+s.Dead.Expired, at.Blocked+s.Dead.Blocked
@@ -199,6 +203,7 @@ func account(of []*Summary, at DeadLetters) {
 		most := d.Still + d.Blocked
 		d.Missing, d.Unclear, s.Sharing = min(at.Missing, most), min(at.Unclear, most), len(of)-1
 	}
+	return at.Missing
 }
 
 func (s *Summary) trouble(now time.Time) Trouble {

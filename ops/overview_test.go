@@ -94,14 +94,15 @@ func TestAccount(t *testing.T) {
 		at               broker.Load
 		a, b             counter.Summary
 		missing, unclear int64 // of each
+		together         int64 // missing
 	}{
-		"all there":      {broker.Load{Ready: 3}, dead(2, 0, 0), dead(1, 0, 0), 0, 0},
-		"replayed":       {broker.Load{Ready: 2}, dead(2, 1, 0), dead(1, 0, 0), 0, 0},
-		"taken":          {broker.Load{Ready: 1, Taken: 2}, dead(2, 0, 0), dead(1, 0, 0), 0, 0},
-		"lost":           {broker.Load{Ready: 1}, dead(3, 0, 0), dead(3, 0, 0), 3, 0},
-		"expired":        {broker.Load{Ready: 1}, dead(3, 0, 2), dead(3, 0, 2), 1, 0},
-		"on the way":     {broker.Load{Ready: 1}, late, counter.Summary{}, 0, 0},
-		"being consumed": {broker.Load{Ready: 1, Unacked: 1}, dead(3, 0, 0), dead(3, 0, 0), 0, 3},
+		"all there":      {broker.Load{Ready: 3}, dead(2, 0, 0), dead(1, 0, 0), 0, 0, 0},
+		"replayed":       {broker.Load{Ready: 2}, dead(2, 1, 0), dead(1, 0, 0), 0, 0, 0},
+		"taken":          {broker.Load{Ready: 1, Taken: 2}, dead(2, 0, 0), dead(1, 0, 0), 0, 0, 0},
+		"lost":           {broker.Load{Ready: 1}, dead(3, 0, 0), dead(3, 0, 0), 3, 0, 5},
+		"expired":        {broker.Load{Ready: 1}, dead(3, 0, 2), dead(3, 0, 2), 1, 0, 1},
+		"on the way":     {broker.Load{Ready: 1}, late, counter.Summary{}, 0, 0, 0},
+		"being consumed": {broker.Load{Ready: 1, Unacked: 1}, dead(3, 0, 0), dead(3, 0, 0), 0, 3, 0},
 	} {
 		o := Overview{Time: noon, Queues: []Summary{{Queue: "a"}, {Queue: "b"}}}
 		seen := sight{
@@ -114,6 +115,9 @@ func TestAccount(t *testing.T) {
 			o.Queues[i].ofStore(kept)
 		}
 		o.judge(seen)
+		if o.Missing != tc.together {
+			t.Errorf("%s: %d missing together, want %d", name, o.Missing, tc.together)
+		}
 		for _, s := range o.Queues {
 			unclear := tc.unclear
 			if name == "on the way" && s.Queue == "a" {
