@@ -348,6 +348,21 @@ func TestBreakerIsShown(t *testing.T) {
 	}
 }
 
+// TestDeletedQueuesAreForgotten: a console that runs for months beside short-lived queues does not grow.
+func TestDeletedQueuesAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &Console{history: &history{queues: map[string][]sample{}}}
+		for _, queue := range []string{"amq.gen-1", "amq.gen-2", "amq.gen-3"} {
+			c.history.add(queue, nil, 0, 0)
+			time.Sleep(40 * time.Minute)
+			c.sweep()
+		}
+		if kept := len(c.history.queues); kept != 1 {
+			t.Errorf("the samples of %d queues are kept, want 1", kept)
+		}
+	})
+}
+
 func TestUnknownQueuesAreNotKept(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.broker.away.Store(&broker.ErrNotFound)

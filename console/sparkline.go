@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -52,6 +53,13 @@ func (h *history) add(queue string, r *ops.Rates, failing int, dead int64) {
 	h.queues[queue] = append(kept, s)
 }
 
+// forget forgets the queues whose last sample is older than an hour: they are deleted.
+func (h *history) forget(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	maps.DeleteFunc(h.queues, func(_ string, s []sample) bool { return now.Sub(s[len(s)-1].at) > time.Hour })
+}
+
 // of returns the samples of a queue.
 func (h *history) of(queue string) []sample {
 	h.mu.Lock()
@@ -78,8 +86,9 @@ func (c *Console) sample(ctx context.Context) {
 // idleAfter is how long the console keeps the data and the connection of a queue that no page uses.
 const idleAfter = time.Minute
 
-// sweep forgets queues and groups that no page uses.
+// sweep forgets queues and groups that no page uses, and the samples of deleted queues.
 func (c *Console) sweep() {
+	c.history.forget(time.Now())
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for name, q := range c.queues {
