@@ -39,8 +39,8 @@ const (
 
 // auditPage shows the changes in a queue and their authors, the newest first.
 func (c *Console) auditPage(r *http.Request) (page, error) {
-	queue := queueOf(r)
-	entries, err := c.store.AuditLog(r.Context(), c.opts.VHost, queue, r.FormValue("before"), auditPage)
+	queue, before := queueOf(r), r.FormValue("before")
+	entries, err := c.store.AuditLog(r.Context(), c.opts.VHost, queue, before, auditPage)
 	if err != nil {
 		return page{}, err
 	}
@@ -49,7 +49,9 @@ func (c *Console) auditPage(r *http.Request) (page, error) {
 		v.More = link("audit", "queue", queue, "before", entries[len(entries)-1].ID)
 	}
 	p := page{Screen: "audit", Queue: queue, View: v, Title: shown(queue) + ": no change was made"}
-	if len(entries) > 0 {
+	if before != "" {
+		p.Title = shown(queue) + ": older changes"
+	} else if len(entries) > 0 {
 		last := entries[0]
 		p.Title = fmt.Sprintf("%s: last changed %s ago, %s by %s", shown(queue), rough(max(time.Since(last.Time), 0)),
 			shown(last.Verb), shown(last.Actor))

@@ -392,6 +392,21 @@ func TestWrongQueues(t *testing.T) {
 	}
 }
 
+// TestOlderChanges: a later page of the audit does not take its first entry for the last change of the queue.
+func TestOlderChanges(t *testing.T) {
+	f := newFixture(t, Options{})
+	for range auditPage {
+		need(t, f.store.Audit(t.Context(), "/", "orders", counter.AuditEntry{Actor: "jo", Verb: "pause"}))
+	}
+	page := checkPage(t, f, query("audit"))
+	says(t, page, "orders: last changed")
+	older := regexp.MustCompile(`href="(audit\?before=[^"]*)"`).FindStringSubmatch(page)
+	if older == nil {
+		t.Fatalf("no link to older changes: %s", page)
+	}
+	says(t, checkPage(t, f, "/"+strings.ReplaceAll(older[1], "&amp;", "&")), "orders: older changes")
+}
+
 func TestAuditFile(t *testing.T) {
 	f := newFixture(t, Options{})
 	for _, verb := range []string{"pause", "resume"} {
