@@ -44,7 +44,7 @@ type jobState struct {
 	OK      bool
 	Again   []string // failed again
 	File    string   // of a drop
-	Stopped bool     // by an operator
+	Stopped string   // name of the operator who stopped it
 }
 
 // State returns how far the job is.
@@ -155,8 +155,8 @@ func (c *Console) runJob(ctx context.Context, j *job, run jobWork) {
 	}
 	done, err := guardedAsk(c, func() (outcome, error) { return run(ctx, begin) })
 	switch {
-	case j.State().Stopped && errors.Is(err, context.Canceled):
-		done.Parts = append(done.Parts, "stopped by an operator")
+	case j.State().Stopped != "" && errors.Is(err, context.Canceled):
+		done.Parts = append(done.Parts, "stopped by "+j.State().Stopped)
 	case err != nil:
 		done.Parts = append(done.Parts, err.Error())
 	}

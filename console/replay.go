@@ -295,8 +295,10 @@ func (c *Console) stopJob(w http.ResponseWriter, r *http.Request) error {
 		return errNoPage
 	case !visitorOf(r).Allowed.Has(j.Verb):
 		return forbidden(j.Verb)
+	case r.URL.Query().Get("begun") != instant(j.Begun): // the visitor saw another one
+		return refusedError{http.StatusConflict, "another replay or drop began meanwhile, so none was stopped"}
 	}
-	j.update(func(s *jobState) { s.Stopped = s.Stopped || s.Ended.IsZero() })
+	j.update(func(s *jobState) { s.Stopped = cmp.Or(s.Stopped, visitorOf(r).Actor) })
 	j.stop()
 	c.opts.Logger.Info("console: job stopped", "queue", queue, "actor", visitorOf(r).Actor)
 	goTo(w, link("replay", "queue", queue, "of", "job"))

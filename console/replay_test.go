@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"fmt"
+	"html"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -139,13 +140,14 @@ func TestReplayOfAnOldPage(t *testing.T) {
 }
 
 func TestReplayIsStopped(t *testing.T) {
-	f := newFixture(t, Options{Allow: AllVerbs()})
+	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
 	f.kill(t, "r", "m-1", "m-2", "m-3")
 	f.broker.dead.gate = make(chan struct{})
-	f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"3"}, "why": {"r"}}))
+	page := f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"3"}, "why": {"r"}}))
 	f.broker.dead.gate <- struct{}{}
-	f.follow(t, f.post(query("stop"), url.Values{}))
-	says(t, f.ended(t), "1 of 3 replayed, stopped by an operator")
+	answers(t, f.post(query("stop", "begun", "2026-01-02 03:04:05Z"), nil), http.StatusConflict, "none was stopped")
+	f.follow(t, f.post("/"+html.UnescapeString(regexp.MustCompile(`stop\?[^"]*`).FindString(page)), nil))
+	says(t, f.ended(t), "1 of 3 replayed, stopped by ann")
 }
 
 func TestReplayAfterARestart(t *testing.T) {
