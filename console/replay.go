@@ -70,6 +70,9 @@ func (c *Console) jobPage(r *http.Request) (page, error) {
 		p.View, p.Title = v, headlineOfJob(v)
 		return p, nil
 	}
+	if isLive(r) {
+		return p, refusedError{http.StatusNotFound, "the console was started again; reload the page"}
+	}
 	v.Job = nil
 	if _, v.Lanes, err = c.lanes(r.Context(), queue, 0, 0); err != nil {
 		return p, err

@@ -160,6 +160,8 @@ func TestReplayAfterARestart(t *testing.T) {
 	next := &fixture{newConsole(f.opts, f.broker, f.patience), f.broker, f.redis}
 	t.Cleanup(func() { _ = next.Close() })
 	f.broker.dead.gate = nil
+	says(t, next.get("/"+link("live", "screen", "replay", "queue", "orders", "of", "job")).Body.String(),
+		`"html":"","trouble":"the console was started again; reload the page"`)
 	body := checkPage(t, next, query("replay"))
 	if !strings.Contains(body, "did not report its end") || !strings.Contains(body,
 		`href="replay?error=r&amp;queue=orders"`) {
