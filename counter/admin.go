@@ -30,7 +30,13 @@ func (a *Admin) Now(ctx context.Context) (time.Time, error) {
 // the queue's sets, a few thousand per round trip. A generation that succeeded within the last ten minutes is found
 // only if it was the first.
 func (a *Admin) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
-	members, err := a.generationsOf(ctx, vhost, queue, id)
+	all, err := a.GetAll(ctx, vhost, queue, []string{id})
+	return all[id], err
+}
+
+// GetAll is Get for several ids. It reads the names in the queue's sets once.
+func (a *Admin) GetAll(ctx context.Context, vhost, queue string, ids []string) (map[string][]Record, error) {
+	members, err := a.generationsOf(ctx, vhost, queue, ids...)
 	var found []*Record
 	if err == nil {
 		found, err = a.read(ctx, Queue{vhost, queue}, members)
@@ -38,14 +44,19 @@ func (a *Admin) Get(ctx context.Context, vhost, queue, id string) ([]Record, err
 	if err != nil {
 		return nil, failed("get", queue, err)
 	}
-	var records []Record
-	for _, r := range found {
+	of := map[string][]Record{} // by the hash of the id, because a record keeps only the beginning of a long one
+	for i, r := range found {
 		if r != nil {
-			records = append(records, *r)
+			hash, _, _ := strings.Cut(members[i], ":")
+			of[hash] = append(of[hash], *r)
 		}
 	}
-	slices.SortFunc(records, newestFirst)
-	return records, nil
+	all := map[string][]Record{}
+	for _, id := range ids {
+		all[id] = of[hashID(id)]
+		slices.SortFunc(all[id], newestFirst)
+	}
+	return all, nil
 }
 
 func newestFirst(a, b Record) int {
@@ -68,12 +79,19 @@ func (a *Admin) Forget(ctx context.Context, vhost, queue, id string) (int, error
 	return n, nil
 }
 
-// generationsOf returns the index members of all generations of an id. The first generation needs no search.
-func (a *Admin) generationsOf(ctx context.Context, vhost, queue, id string) ([]string, error) {
-	members := []string{member(id, "")}
+// generationsOf returns the index members of all generations of ids. The first generations need no search.
+func (a *Admin) generationsOf(ctx context.Context, vhost, queue string, ids ...string) (members []string, _ error) {
+	wanted := map[string]bool{}
+	for _, id := range ids {
+		if hash := hashID(id); !wanted[hash] {
+			wanted[hash] = true
+			members = append(members, member(id, ""))
+		}
+	}
 	for _, set := range []string{setIndex, setDead, setRemoved} {
 		found, err := a.namesIn(ctx, Queue{vhost, queue}, set, func(name string) bool {
-			return strings.HasPrefix(name, hashID(id)+":") && !slices.Contains(members, name)
+			hash, _, _ := strings.Cut(name, ":")
+			return wanted[hash] && !slices.Contains(members, name)
 		})
 		if err != nil {
 			return nil, err

@@ -56,6 +56,27 @@ func TestGetFindsAllLivesNewestFirst(t *testing.T) {
 	}
 }
 
+// TestGetAll finds the generations of each id, also of a long one, which a record keeps in part.
+func TestGetAll(t *testing.T) {
+	long := strings.Repeat("x", 2*rules.MaxStoredID)
+	for _, s := range stores(t) {
+		for _, id := range []string{"1", "2", long + "a", long + "b"} {
+			mustFail(t, s, message(id), "a")
+		}
+		again := message("2")
+		again.Generation = "1@1700000000"
+		mustFail(t, s, again, "b")
+		ids := []string{"2", "unknown", long + "b", "2", long + "a"}
+		all, err := s.GetAll(t.Context(), "/", "orders", ids)
+		need(t, err)
+		for id, want := range map[string]int{"2": 2, "unknown": 0, long + "a": 1, long + "b": 1, "1": 0} {
+			if len(all[id]) != want {
+				t.Errorf("%s: %d records of %.20q, want %d", s.name, len(all[id]), id, want)
+			}
+		}
+	}
+}
+
 // TestGetFindsRemovedGenerations: Get finds both tombstones of a message that was dead-lettered and replayed twice,
 // until Forget deletes them. An expired tombstone leaves the set.
 func TestGetFindsRemovedGenerations(t *testing.T) {

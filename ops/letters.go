@@ -99,11 +99,12 @@ func (q *Queue) eachDead(ctx context.Context, filter deadletter.Filter, after st
 func (q *Queue) eachNamed(ctx context.Context, filter deadletter.Filter, f func(*deadletter.Message) bool) error {
 	var dead []*deadletter.Message
 	now := time.Now()
+	found, err := q.Store.GetAll(ctx, q.VHost, q.Name, filter.IDs)
+	if err != nil {
+		return err
+	}
 	for _, id := range filter.IDs {
-		records, err := q.Store.Get(ctx, q.VHost, q.Name, id)
-		if err != nil {
-			return err
-		}
+		records := found[id]
 		for i, r := range records {
 			records[i].ID = id // a record keeps only the beginning of a long one
 			if m := deadletter.OfRecord(&records[i]); r.State == counter.StateDeadLetter && r.Removed.IsZero() &&
