@@ -129,8 +129,12 @@ func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, w
 			p.Queue = ""
 		}
 	}
-	for _, ch := range v.All {
-		now, err := ch.Describe(r.Context(), c.records(ch.Queue), ch.ID)
+	queues, err := c.queuesOf(r.Context(), v.All)
+	if err != nil {
+		return err
+	}
+	for i, ch := range v.All {
+		now, err := ch.Describe(r.Context(), queues[i], ch.ID)
 		switch {
 		case err != nil && len(v.All) == 1 && !errors.Is(err, ops.ErrNone):
 			return err
@@ -145,6 +149,23 @@ func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, w
 	p.View = v
 	c.render(w, r, code, p)
 	return nil
+}
+
+// queuesOf returns the queue of each change. It reads all messages together.
+func (c *Console) queuesOf(ctx context.Context, all []change) (queues []*ops.Queue, err error) {
+	var ids []string
+	for _, ch := range all {
+		if ch.ID != "" && len(queues) > 0 { // messages are of one queue
+			queues = append(queues, queues[0])
+		} else {
+			queues = append(queues, c.records(ch.Queue))
+		}
+		ids = append(ids, ch.ID)
+	}
+	if ids[0] != "" {
+		err = queues[0].Read(ctx, ids)
+	}
+	return queues, err
 }
 
 // subject is the message or the queue that a change is about.
@@ -190,15 +211,19 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 	if wrong != "" {
 		return c.showChange(w, r, http.StatusUnprocessableEntity, wrong, v)
 	}
-	if v.Refuse, err = c.dangers(r.Context(), all, ask); err != nil {
+	queues, err := c.queuesOf(r.Context(), all)
+	if err != nil {
+		return err
+	}
+	if v.Refuse, err = c.dangers(r.Context(), queues, all, ask); err != nil {
 		return c.showChange(w, r, codeOf(err), fmt.Sprintf("Nothing was changed: %s.", shown(err.Error())), v)
 	}
 	if v.Refuse != "" {
 		return c.showChange(w, r, http.StatusConflict, "", v)
 	}
 	res := result{OK: true}
-	for _, ch := range all {
-		q := c.records(ch.Queue)
+	for i, ch := range all {
+		q := queues[i]
 		var warned error
 		q.Warn = func(err error) { warned = err }
 		text, err := ch.carryOut(r.Context(), q, ask)
@@ -226,7 +251,8 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 
 // dangers has the questions about changes that a visitor may not expect: the broker dead-letters before a limit does, a
 // limit dead-letters messages at once, or the broker may delete a queue that is paused.
-func (c *Console) dangers(ctx context.Context, all []change, ask ops.Ask) (text string, err error) {
+func (c *Console) dangers(ctx context.Context, queues []*ops.Queue, all []change, ask ops.Ask) (text string,
+	err error) {
 	if all[0].Anyway || !all[0].OfQueue {
 		return "", nil
 	}
@@ -235,9 +261,9 @@ func (c *Console) dangers(ctx context.Context, all []change, ask ops.Ask) (text 
 			return "", err
 		}
 	}
-	for _, ch := range all {
+	for i, ch := range all {
 		ask.ID = ch.ID
-		if plan, err := ch.Plan(ctx, c.records(ch.Queue), ask); err == nil { // else the change itself fails
+		if plan, err := ch.Plan(ctx, queues[i], ask); err == nil { // else the change itself fails
 			text += " " + plan.Question(1)
 		}
 	}

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2/server"
+
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
@@ -156,6 +158,33 @@ func TestSeveral(t *testing.T) {
 		if w := f.get(at); w.Code != want {
 			t.Errorf("%s: %d, want %d", at, w.Code, want)
 		}
+	}
+}
+
+// TestSeveralAreReadTogether: each search for a message reads the names of all records, which may be 100,000.
+func TestSeveralAreReadTogether(t *testing.T) {
+	f := newFixture(t, Options{Allow: AllVerbs()})
+	var reads atomic.Int64 // of sets
+	f.redis.Server().SetPreHook(func(_ *server.Peer, command string, _ ...string) bool {
+		if strings.HasPrefix(command, "Z") {
+			reads.Add(1)
+		}
+		return false
+	})
+	for i := range 40 {
+		f.fail(t, fmt.Sprint("m-", i))
+	}
+	took := func(n int) int64 {
+		at := query("change", "verb", "limit")
+		for i := range n {
+			at += fmt.Sprint("&pick-id=m-", i)
+		}
+		before := reads.Load()
+		checkPage(t, f, at)
+		return reads.Load() - before
+	}
+	if two, forty := took(2), took(40); two == 0 || forty > two+10 { // the console takes its samples meanwhile
+		t.Errorf("a page of 2 messages reads sets %d times, of 40 messages %d times", two, forty)
 	}
 }
 

@@ -44,6 +44,9 @@ type Queue struct {
 	// Unconsumed returns the result of the function Unconsumed. A pause asks for it; nil: it does not ask.
 	Unconsumed func(context.Context) (how string, err error)
 
+	// records that Read has read, by id
+	known map[string][]counter.Record
+
 	// gets the reason why consumers ignore the queue's override, or why the audit log lacks a change; nil is silent
 	Warn func(error)
 }
@@ -87,10 +90,20 @@ func (q *Queue) Message(ctx context.Context, id string) ([]counter.Record, error
 	return records, err
 }
 
+// Read reads the records of several messages for the changes that are planned next. It searches for them once, and a
+// plan would search for its message alone.
+func (q *Queue) Read(ctx context.Context, ids []string) (err error) {
+	q.known, err = q.Store.GetAll(ctx, q.VHost, q.Name, ids)
+	return err
+}
+
 func (q *Queue) generations(ctx context.Context, id string) ([]counter.Record, error) {
-	records, err := q.Store.Get(ctx, q.VHost, q.Name, id)
-	if err != nil {
-		return nil, err
+	records, read := q.known[id]
+	if !read {
+		var err error
+		if records, err = q.Store.Get(ctx, q.VHost, q.Name, id); err != nil {
+			return nil, err
+		}
 	}
 	var foreign []string
 	for i := range records {
