@@ -488,9 +488,14 @@ func TestHeadlineOfAllQueues(t *testing.T) {
 	blocked := ops.Summary{Queue: "bills", Blocked: time.Minute, Retrying: 1, StoreSeen: true}
 	stopped.Dead.Missing, blocked.Dead.Missing = 4, 4 // in one dead-letter queue
 	o := ops.Overview{Queues: []ops.Summary{stopped, blocked, {Queue: "mails", StoreSeen: true}}, Missing: 5}
+	o.Queues[1].Retrying, o.Queues[1].Forgotten = 4, 3
+	rows := 0
+	for _, q := range o.Queues {
+		rows += line{Summary: q}.Failing()
+	}
 	s := sum(o, examination{}, nil)
-	if s.Failing != 52 {
-		t.Errorf("%d messages fail, want 52", s.Failing)
+	if s.Failing != 52 || rows != 52 {
+		t.Errorf("%d messages fail, %d in the rows, want 52", s.Failing, rows)
 	}
 	if got, want := s.headline(o), "1 of 3 queues without progress, 1 blocked, 5 dead letters unaccounted for, "+
 		"79 dead letters"; got != want {

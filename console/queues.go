@@ -25,6 +25,9 @@ type line struct {
 	Found []inspect.Finding // errors that the last examination found, and lists of the broker do not show
 }
 
+// Failing is the queue's part of the sum of failing messages.
+func (l line) Failing() int { return l.Summary.Failing() - l.Forgotten }
+
 // unheard reports whether the broker has not said its half.
 func unheard(s ops.Summary) bool { return s.Ready == nil && !s.Absent }
 
@@ -205,7 +208,7 @@ func sum(o ops.Overview, last examination, causes map[string]cause) sums {
 		if len(s.Findings) > 0 || len(last.beyond(s)) > 0 {
 			out.Wrong++
 		}
-		out.Failing += s.Failing() - s.Forgotten
+		out.Failing += line{Summary: s}.Failing()
 		out.Dead += s.Dead.Still
 		if k := causes[s.Queue].of(s); k != nil {
 			text := brief(k.Group.Reason)
