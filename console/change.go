@@ -26,7 +26,7 @@ type change struct {
 	ID     string
 	Number string // of retries, for a limit
 	Reason string
-	Anyway bool // whatever the page warns of
+	Anyway bool // despite the dangers that the page names
 }
 
 // changeView is the page that asks for the reason.
@@ -35,7 +35,7 @@ type changeView struct {
 	All    []change // the same for each message or queue; one, or those that were selected
 	Action string   // address of the form
 	Facts  []string // the present state of each
-	Refuse string   // what the change endangers; Anyway overrules it
+	Refuse string   // the dangers of the change; Anyway overrules them
 }
 
 // mostChanges are made at once.

@@ -211,7 +211,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 	}
 	if last, sent := r.PostForm["last"]; sent && last[0] != v.Last {
 		return refuse(http.StatusConflict, "Another replay or drop of this queue began meanwhile, so nothing was done. The "+
-			"page now shows what is left.")
+			"page now shows those that are left.")
 	}
 	// The number of the form, which the visitor saw, is lowered to the present number. A filter by header would read the
 	// whole queue once more; the job does that itself.
