@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	schedules     = flag.Int("schedules", 20, "the number of schedules that TestSchedules draws; make client-node and client-python: 300")
+	schedules     = flag.Int("schedules", 20, "how many schedules TestSchedules draws; make client-python: 300")
 	schedulesSeed = flag.Uint64("schedules.seed", 1, "the seed of the first of them")
 	schedulesOut  = flag.String("schedules.out", "", "the file for them, a case of conduct.json on each line")
 )
