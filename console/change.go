@@ -35,7 +35,7 @@ type changeView struct {
 	All    []change // the same for each message or queue; one, or those that were selected
 	Action string   // address of the form
 	Facts  []string // the present state of each
-	Refuse string   // the dangers of the change; Anyway overrules them
+	Danger string   // the question before a dangerous change; Anyway answers it
 }
 
 // mostChanges are made at once.
@@ -215,10 +215,10 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if v.Refuse, err = c.dangers(r.Context(), queues, all, ask); err != nil {
+	if v.Danger, err = c.dangers(r.Context(), queues, all, ask); err != nil {
 		return c.showChange(w, r, codeOf(err), fmt.Sprintf("Nothing was changed: %s.", shown(err.Error())), v)
 	}
-	if v.Refuse != "" {
+	if v.Danger != "" {
 		return c.showChange(w, r, http.StatusConflict, "", v)
 	}
 	res := result{OK: true}
@@ -237,7 +237,7 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 		if warned != nil {
 			text += " " + upper(shown(warned.Error())) + "."
 		}
-		c.opts.Logger.Info("console: change", "verb", ch.Verb, "queue", ch.Queue, "subject", ch.ID, "actor", ask.Note.By,
+		c.opts.Logger.Info("console: change", "verb", ch.Verb, "queue", ch.Queue, "id", ch.ID, "actor", ask.Note.By,
 			"reason", ch.Reason, "result", text)
 		res.Text = strings.TrimSpace(res.Text + " " + text)
 		c.changed(ch.Queue)
@@ -249,8 +249,8 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// dangers has the questions about changes that a visitor may not expect: the broker dead-letters before a limit does, a
-// limit dead-letters messages at once, or the broker may delete a queue that is paused.
+// dangers returns the questions to ask before dangerous changes. The broker may dead-letter before a limit does, or
+// delete a paused queue. A limit may dead-letter messages at their next step.
 func (c *Console) dangers(ctx context.Context, queues []*ops.Queue, all []change, ask ops.Ask) (text string,
 	err error) {
 	if all[0].Anyway || !all[0].OfQueue {

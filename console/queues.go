@@ -25,8 +25,10 @@ type line struct {
 	Found []inspect.Finding // errors that the last examination found, and lists of the broker do not show
 }
 
-// Failing is the queue's part of the sum of failing messages.
-func (l line) Failing() int { return l.Summary.Failing() - l.Forgotten }
+// Failing is the number of failing messages without the forgotten ones.
+func (l line) Failing() int { return failing(l.Summary) }
+
+func failing(s ops.Summary) int { return s.Failing() - s.Forgotten }
 
 // unheard reports whether the broker has not said its half.
 func unheard(s ops.Summary) bool { return s.Ready == nil && !s.Absent }
@@ -88,7 +90,7 @@ func (c *Console) overview(ctx context.Context) (ops.Overview, error) {
 	}
 	c.storeSeen = true
 	for _, s := range all.Queues {
-		c.history.add(s.Queue, s.Rates, s.Failing()-s.Forgotten, s.Dead.Count)
+		c.history.add(s.Queue, s.Rates, failing(s), s.Dead.Count)
 	}
 	return all, nil
 }
@@ -208,7 +210,7 @@ func sum(o ops.Overview, last examination, causes map[string]cause) sums {
 		if len(s.Findings) > 0 || len(last.beyond(s)) > 0 {
 			out.Wrong++
 		}
-		out.Failing += line{Summary: s}.Failing()
+		out.Failing += failing(s)
 		out.Dead += s.Dead.Still
 		if k := causes[s.Queue].of(s); k != nil {
 			text := brief(k.Group.Reason)
@@ -221,7 +223,7 @@ func sum(o ops.Overview, last examination, causes map[string]cause) sums {
 	return out
 }
 
-// atLeast is a sum of figures, each of which is not known of so many queues.
+// atLeast prints a sum over all queues. Each unknown is the number of queues that lack a part of it.
 func atLeast(figure any, unknown ...int) string {
 	n := number(figure)
 	switch {

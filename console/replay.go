@@ -39,7 +39,7 @@ type replayView struct {
 	Whole       bool // everything in the dead-letter queue is meant, and no other queue shares it
 	Unread      bool // only reading the messages shows which are meant, and a visitor must ask for that first
 	Samples     []*deadletter.Message
-	Last        string              // id in the audit of the last replay or drop; a form carries it
+	Last        string              // audit id of the last replay or drop; the form sends it back
 	Interrupted *counter.AuditEntry // a replay that did not report its end
 	Resume      string              // address to go on with it
 	Lanes       int                 // blocked ones: a replay or drop would lose their order
@@ -77,7 +77,10 @@ func (c *Console) jobPage(r *http.Request) (page, error) {
 	if _, v.Lanes, err = c.lanes(r.Context(), queue, 0, 0); err != nil {
 		return p, err
 	}
-	if err := cmp.Or(c.preview(r, &v), c.findLast(r.Context(), &v)); err != nil {
+	if err := c.preview(r, &v); err != nil {
+		return p, err
+	}
+	if err := c.findLast(r.Context(), &v); err != nil {
 		return p, err
 	}
 	p.View = v
@@ -206,12 +209,15 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 	if j.Reason == "" {
 		return refuse(http.StatusUnprocessableEntity, noReason)
 	}
-	if err := cmp.Or(c.refuseBlocked(r, j.Queue), c.findLast(r.Context(), &v)); err != nil {
+	if err := c.refuseBlocked(r, j.Queue); err != nil {
+		return err
+	}
+	if err := c.findLast(r.Context(), &v); err != nil {
 		return err
 	}
 	if last, sent := r.PostForm["last"]; sent && last[0] != v.Last {
 		return refuse(http.StatusConflict, "Another replay or drop of this queue began meanwhile, so nothing was done. The "+
-			"page now shows those that are left.")
+			"page now shows the dead letters that are left.")
 	}
 	// The number of the form, which the visitor saw, is lowered to the present number. A filter by header would read the
 	// whole queue once more; the job does that itself.
@@ -298,7 +304,7 @@ func (c *Console) stopJob(w http.ResponseWriter, r *http.Request) error {
 		return errNoPage
 	case !visitorOf(r).Allowed.Has(j.Verb):
 		return forbidden(j.Verb)
-	case r.URL.Query().Get("begun") != instant(j.Begun): // the visitor saw another one
+	case r.URL.Query().Get("begun") != instant(j.Begun): // the visitor saw another job
 		return refusedError{http.StatusConflict, "another replay or drop began meanwhile, so none was stopped"}
 	}
 	j.update(func(s *jobState) { s.Stopped = cmp.Or(s.Stopped, visitorOf(r).Actor) })

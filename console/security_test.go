@@ -397,8 +397,8 @@ func TestChangesAreLogged(t *testing.T) {
 	f.redis.Del("strikes:1:{%2F/orders}:audit")
 	need(t, f.redis.Set("strikes:1:{%2F/orders}:audit", "of another program"))
 	says(t, f.follow(t, f.post(query("change", "verb", "skip", "id", "m-1"), form)), "The audit log lacks this skip")
-	says(t, logged.String(), `verb="set limit" queue=orders subject=m-1 actor=ann reason="the bank is back"`,
-		"verb=skip queue=orders subject=m-1")
+	says(t, logged.String(), `verb="set limit" queue=orders id=m-1 actor=ann reason="the bank is back"`,
+		"verb=skip queue=orders id=m-1")
 }
 
 // counted counts the bytes that are read from it.

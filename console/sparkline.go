@@ -53,7 +53,7 @@ func (h *history) add(queue string, r *ops.Rates, failing int, dead int64) {
 	h.queues[queue] = append(kept, s)
 }
 
-// forget forgets the queues whose last sample is older than an hour: they are deleted.
+// forget drops the samples of queues that were not sampled for an hour, such as deleted ones.
 func (h *history) forget(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -102,9 +102,9 @@ type Consumer struct {
 	// delivered; and 30 at least if Ordered with RetryInPlace. A message requeued by a consumer that is not Ordered may be
 	// overtaken by up to twice as many.
 	//
-	// One ack, or nack, is sent for a third of the Prefetch, or for fewer after about 1 ms; a dead letter that its lane
+	// One ack, or nack, is sent for a third of the Prefetch, or for fewer after about 1 ms. A dead letter that its lane
 	// waits for is nacked immediately. Up to two thirds of the Prefetch can be handled and not acked for 5 ms, if they
-	// wait for one ahead of them. After a crash these may be handled again.
+	// wait for a message ahead of them. They may be handled again after a crash.
 	Prefetch int
 
 	// DelayAbove is the longest delay, of RetryAfter or Backoff, for which a delivery is held. A message that must wait

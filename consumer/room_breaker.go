@@ -26,7 +26,7 @@ type breakerRoom struct {
 	s        *session
 	gate     *breaker.Gate      // of all sessions on the queue
 	end      context.CancelFunc // ends the session in favour of another one
-	fetching atomic.Bool        // messages beyond the prefetch may still come, or the session ends for one that does not
+	fetching atomic.Bool        // a gap in the tags is no loss: the second consumer may fill it, or the session ends
 }
 
 func refuseBreaker(c *Consumer) error {

@@ -44,7 +44,7 @@ func (a *Admin) GetAll(ctx context.Context, vhost, queue string, ids []string) (
 	if err != nil {
 		return nil, failed("get", queue, err)
 	}
-	of := map[string][]Record{} // by the hash of the id, because a record keeps only the beginning of a long one
+	of := map[string][]Record{} // by the hash of the id, because a record keeps the beginning of a long id
 	for i, r := range found {
 		if r != nil {
 			hash, _, _ := strings.Cut(members[i], ":")

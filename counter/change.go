@@ -401,7 +401,7 @@ func (c *client) forget(ctx context.Context, of Queue, members []string) (n int,
 	err = c.insist(ctx, of, recordsOf(members), func(_ time.Time, docs []Doc) (change Change, _ error) {
 		n = 0
 		for i, d := range docs {
-			if d.Version == "" && d.Err == nil { // a step that writes it meanwhile lists it
+			if d.Version == "" && d.Err == nil { // no record; a step that writes one now lists it
 				continue
 			}
 			n++

@@ -125,7 +125,8 @@ func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerS
 }
 
 func (a *Admin) consumers(ctx context.Context, of Queue, paused *Pause) (out []ConsumerState, _ error) {
-	for found, err := range a.pages(ctx, of, setConsumers, Entry{}, longPage) { // each moves to the front every second
+	// A process moves to the front every second, so a later page may miss it. There are as few pages as can be.
+	for found, err := range a.pages(ctx, of, setConsumers, Entry{}, longPage) {
 		if err != nil {
 			return nil, err
 		}

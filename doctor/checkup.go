@@ -340,7 +340,7 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Findi
 	return found
 }
 
-// unread judges why the data of a queue cannot be read.
+// unread returns a finding for a key that another program wrote. Of any other error it notes that the store is away.
 func (c *Checkup) unread(err error) []inspect.Finding {
 	if errors.Is(err, counter.ErrForeign) {
 		return []inspect.Finding{inspect.Say("store-foreign", inspect.Vars{"reason": err})}

@@ -119,7 +119,7 @@ func (p patient) fix(fix *Fix, kind string) {
 			p.route(fix, exchange, kind)
 		}
 	case inspect.CodeUnbound:
-		if p.Exchange.Alternate == "" || fix.Finding.Severe() {
+		if p.Exchange.Alternate == "" || fix.Finding.Severe() { // severe: the alternate exchange leads nowhere
 			p.end(fix, exchange, p.Exchange.Kind)
 		}
 	case inspect.CodeQueueMissing:
@@ -310,7 +310,7 @@ func (p patient) changes(code string, need inspect.Need) amqp.Table {
 	}
 	switch code {
 	case inspect.CodeNoDeadLetterExchange:
-		if p.Type == broker.Stream { // RabbitMQ applies no such policy to it
+		if p.Type == broker.Stream { // RabbitMQ applies no dead-letter policy to a stream
 			return nil
 		}
 		return broker.Merge(amqp.Table{"dead-letter-exchange": broker.ExchangeFor(p.Named())}, atLeastOnce)

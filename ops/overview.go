@@ -22,7 +22,7 @@ type Overview struct {
 	// Alarms say that the broker blocks publishers, and why the store refuses writes.
 	Alarms []inspect.Finding `json:"alarms,omitempty"`
 
-	// dead letters that are missing; their sum would count twice those of a common dead-letter queue
+	// Missing is the number of missing dead letters. The sum over Queues counts those of a shared dead-letter queue twice.
 	Missing int64 `json:"-"`
 
 	Broker error `json:"-"` // why the broker did not say all: a later All may succeed
@@ -185,8 +185,8 @@ func (o *Overview) judge(seen sight) {
 	slices.SortFunc(o.Queues, worse)
 }
 
-// account compares the messages that queues dead-lettered with those in their common dead-letter queue. It returns how
-// many are missing.
+// account compares the messages that queues dead-lettered with those in their shared dead-letter queue. It returns the
+// number of missing dead letters.
 func account(of []*Summary, at DeadLetters) int64 {
 	for _, s := range of {
 		at.Count, at.Removed, at.recent = at.Count+s.Dead.Count, at.Removed+s.Dead.Removed, at.recent+s.Dead.recent

@@ -192,11 +192,11 @@ func (p *Pause) Text() string {
 	}
 	switch {
 	case p.Breaker != nil && p.Note == counter.Note{}:
-		return queue + ": " + p.closed()
+		return queue + ": " + p.breakerText()
 	case p.Breaker != nil:
 		ended := *p
 		ended.Breaker, ended.count = nil, 0
-		return ended.Text() + "; " + p.closed()
+		return ended.Text() + "; " + p.breakerText()
 	case !p.Paused && p.Before:
 		return queue + ": is resumed already"
 	case !p.Paused && p.Done:
@@ -211,8 +211,8 @@ func (p *Pause) Text() string {
 	return strings.TrimSuffix(queue+": would be paused; "+p.Risk, "; ")
 }
 
-// closed says what becomes of the breaker, and of the time for which every failure counts.
-func (p *Pause) closed() string {
+// breakerText describes the effect of a resume on the breaker, and on the time for which every failure counts.
+func (p *Pause) breakerText() string {
 	closed, was, counts, ends := "would be closed", "is", "would count", "would end"
 	if p.Done {
 		closed, was, counts, ends = "is closed", "was", "counts", "has ended"

@@ -90,8 +90,8 @@ func (q *Queue) Message(ctx context.Context, id string) ([]counter.Record, error
 	return records, err
 }
 
-// Read reads the records of several messages for the changes that are planned next. It searches for them once, and a
-// plan would search for its message alone.
+// Read reads the records of several messages in one search. The changes that are planned next get these records, even
+// if a step has changed one since.
 func (q *Queue) Read(ctx context.Context, ids []string) (err error) {
 	q.known, err = q.Store.GetAll(ctx, q.VHost, q.Name, ids)
 	return err

@@ -118,9 +118,9 @@ func managementOf(ctx context.Context, b *connect.Broker, url string, queues []s
 		return need, nil
 	}
 	err = b.With(ctx, func(conn *amqp.Connection) error {
-		var tried error
-		if need, tried = b.Management(ctx, conn, need); tried != nil && len(queues) == 0 {
-			return unlisted(b, fmt.Errorf("%w: %w", ops.ErrNoList, tried))
+		var noAPI error
+		if need, noAPI = b.Management(ctx, conn, need); noAPI != nil && len(queues) == 0 {
+			return unlisted(b, fmt.Errorf("%w: %w", ops.ErrNoList, noAPI))
 		}
 		return nil
 	})

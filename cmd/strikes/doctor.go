@@ -116,18 +116,18 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 	p := &reports{out: c.Out, json: c.json, flags: cli.Examined(c.Cmd)}
 	examine := true
 	err = b.With(ctx, func(conn *amqp.Connection) error {
-		need, tried := b.Management(ctx, conn, need)
+		need, noAPI := b.Management(ctx, conn, need)
 		checkup := &doctor.Checkup{Conn: conn, Need: need, Store: store.Admin(), Named: len(queues) > 0, Probe: c.probe}
 		for _, queue := range queues {
 			of, _, _ := broker.PartitionedBy(ctx, conn, queue)
 			notePartition(c.Err, queue, of)
 		}
 		if len(queues) == 0 {
-			if queues, err = c.list(ctx, conn, need, tried); err != nil {
+			if queues, err = c.list(ctx, conn, need, noAPI); err != nil {
 				return unlisted(b, err)
 			}
-		} else if tried != nil {
-			fmt.Fprintf(c.Err, withoutManagement, printable.Text(tried.Error(), ""))
+		} else if noAPI != nil {
+			fmt.Fprintf(c.Err, withoutManagement, printable.Text(noAPI.Error(), ""))
 		}
 		if c.fixes {
 			if examine, err = c.fix(ctx, checkup, queues); err != nil || !examine {
@@ -178,10 +178,10 @@ func (c *examination) need() (inspect.Need, error) {
 }
 
 // list names every queue to examine.
-func (c *examination) list(ctx context.Context, conn *amqp.Connection, need inspect.Need, tried error) ([]string,
+func (c *examination) list(ctx context.Context, conn *amqp.Connection, need inspect.Need, noAPI error) ([]string,
 	error) {
-	if tried != nil {
-		return nil, fmt.Errorf("%w: %w", ops.ErrNoList, tried)
+	if noAPI != nil {
+		return nil, fmt.Errorf("%w: %w", ops.ErrNoList, noAPI)
 	}
 	found, err := doctor.List(ctx, conn, need)
 	switch {
@@ -206,7 +206,7 @@ func unlisted(b *connect.Broker, err error) error {
 		code = cli.ExitMisuse
 	case code == cli.ExitFailed:
 		code = cli.ExitUnreachable
-	default: // it is of the broker
+	default: // it has its code already
 		return err
 	}
 	return cli.WithCode(fmt.Errorf("%w; %s", err, b.ManagementSource()), code)

@@ -117,7 +117,7 @@ func TestQueuesAreNotListed(t *testing.T) {
 		for _, command := range []string{"status", "doctor", "console"} {
 			code, out := ended(t, strikesOn(t, newQueue(t), command, "--amqp-url", usual))
 			if code != want || strings.Contains(out, "continuing") ||
-				!strings.HasSuffix(out, "; its usual address was tried; name a queue, or give --management-url\n") {
+				!strings.HasSuffix(out, "management API; name a queue, or give --management-url\n") {
 				t.Errorf("%s, %d at the usual address: exit code %d, want %d: %s", command, status, code, want, out)
 			}
 		}

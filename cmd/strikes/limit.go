@@ -90,8 +90,8 @@ func (c *limit) get(ctx context.Context, queue string) error {
 func (a *app) limitSetCommand() *cobra.Command {
 	c := a.limitVerb()
 	cmd := &cobra.Command{
-		Use: "set QUEUE [flags] --max-retries N", Short: "set how often, or for how long, messages are retried",
-		Args: cobra.ExactArgs(1),
+		Use: "set QUEUE [flags] --why TEXT [--max-retries N] [--max-age TIME]", Args: cobra.ExactArgs(1),
+		Short: "set how often, or for how long, messages are retried",
 		Example: `  strikes limit set orders --max-retries 10 --why "the bank is slow"
   strikes limit set orders --max-age 36h --why "the bank is slow"
   strikes limit set orders --id order-17 --max-retries 20 --why "a big order"`,

@@ -166,9 +166,9 @@ func (b *Breaker) bound(now time.Time) (moved bool) {
 	return setBack(now.Add(LongestCount), &b.Count) || moved
 }
 
-// lengthen adds a message to the streak, unless it is there. It reports whether it did. With the last of them, breaker
-// in number, the queue is in doubt.
-func (b *Breaker) lengthen(message, reason string, breaker int, now time.Time) bool {
+// lengthen adds a message to the streak, unless it is there. It reports whether it did. Once the streak has size
+// messages, the queue is in doubt.
+func (b *Breaker) lengthen(message, reason string, size int, now time.Time) bool {
 	id := sha256.Sum256([]byte(message))
 	failed := StreakFailure{At: now, Message: hex.EncodeToString(id[:8])}
 	if slices.ContainsFunc(b.Streak, func(f StreakFailure) bool { return f.Message == failed.Message }) {
@@ -180,7 +180,7 @@ func (b *Breaker) lengthen(message, reason string, breaker int, now time.Time) b
 		b.Alike = 0
 	}
 	b.Alike, b.Reason = min(b.Alike, len(b.Streak))+1, reason
-	if b.Streak = append(b.Streak, failed); len(b.Streak) >= breaker {
+	if b.Streak = append(b.Streak, failed); len(b.Streak) >= size {
 		b.Doubt = now
 	}
 	return true

@@ -21,8 +21,8 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 	over := s.superseded && r.State == StateDone // another copy was handled
 	counts, saves := false, r.OpenToken == a.Token
 	fresh := known == 0 && r.State != StateDeadLetter && !over
-	stops := s.judge(f, fresh)
-	uncounted := stops || known == KindNotCounted && a.Progress.Breaker > 0 // our reply was lost
+	refused := s.judge(f, fresh)
+	uncounted := refused || known == KindNotCounted && a.Progress.Breaker > 0 // our reply was lost
 	switch {
 	case known == KindCrashed && f.cause() == CauseNotCounted: // its process was taken for dead
 		r.uncrash(q, a, s.now)
@@ -31,7 +31,7 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 		r.Crashes--
 		r.unnote(a.Token)
 		counts = true
-	case stops:
+	case refused:
 		r.remember(a.Token, KindNotCounted)
 		saves = true
 	case fresh:
@@ -90,8 +90,8 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 	return s.end(code, saves, a.Consumer)
 }
 
-// judge tells the breaker of the process's successes, and of the failure if it is fresh. It reports whether the breaker
-// keeps that from being counted.
+// judge tells the breaker of the process's successes, and of the failure if it is fresh. It reports whether that is not
+// counted, because of the breaker or because the handler says so.
 func (s *step) judge(f Failure, fresh bool) (uncounted bool) {
 	p := s.a.Progress
 	if p.Breaker == 0 {
@@ -99,13 +99,12 @@ func (s *step) judge(f Failure, fresh bool) (uncounted bool) {
 	}
 	b, changed := s.breaker()
 	if fresh && f.cause() != CauseRejected {
-		counting, asked := b.Count.After(s.now), f.cause() == CauseNotCounted
-		stops := p.Failing || b.Stops() || p.Attempt.Before(b.Closed)
+		everyCounts, outage := b.Count.After(s.now), p.Failing || b.Stops() || p.Attempt.Before(b.Closed)
 		impatient := s.impatient(b)
-		uncounted = asked || impatient || stops && !counting
+		uncounted = f.cause() == CauseNotCounted || impatient || outage && !everyCounts
 		// If messages that wait for a success fill the prefetch, no other message can fail. Their failures open the
 		// breaker then, so that others are fetched.
-		if !stops && !counting && (impatient || s.Counted() == 0) {
+		if !outage && !everyCounts && (impatient || s.Counted() == 0) {
 			changed = b.lengthen(s.ID, f.Reason, p.Breaker, s.now) || changed
 		}
 	}

@@ -124,7 +124,8 @@ func (c *API) ask(ctx context.Context, r Request, most int64, out any) error {
 		case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 			err = errors.New("the server does not speak TLS: write http:// instead of https://")
 		case errors.As(err, new(*net.OpError)), errors.Is(err, context.DeadlineExceeded):
-			err = fmt.Errorf("it is out of reach: %w; enable the plugin rabbitmq_management, or correct host and port", err)
+			err = fmt.Errorf("the server is out of reach: %w; enable the plugin rabbitmq_management, or correct host and port",
+				err)
 		case errors.Is(err, io.EOF):
 			err = fmt.Errorf("the server closed the connection without a reply: correct the port, which is usually 15672 (%w)",
 				err)

@@ -64,8 +64,7 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 	return nil, Explain(url, cutShort(err, time.Since(began)))
 }
 
-// Explain returns the error of a dial, or of a connection that was lost, with the broker, without its password, and
-// the remedy.
+// Explain adds the broker's URL, without the password, and the remedy to the error of a dial or of a lost connection.
 func Explain(url string, err error) error {
 	var reply *amqp.Error
 	does, remedy := " is out of reach", "start it, or correct host and port in the URL"

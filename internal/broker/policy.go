@@ -57,7 +57,7 @@ func (p Policy) ForeignTo(kind string) []string {
 // Matches reports whether the policy is meant for the queue, and whether that is sure: RabbitMQ's patterns are PCRE and
 // match bytes.
 func (p Policy) Matches(queue, kind string) (matches, sure bool) {
-	if !slices.Contains([]string{"queues", "all", kind + "_queues", kind + "s"}, p.ApplyTo) { // of streams: "streams"
+	if !slices.Contains([]string{"queues", "all", kind + "_queues", kind + "s"}, p.ApplyTo) { // "streams", of streams
 		return false, true
 	}
 	pattern, err := regexp.Compile(p.Pattern)

@@ -51,19 +51,20 @@ func deadLetterRouteRule(f Facts, need Need, report func(Finding)) {
 	v := Vars{"exchange": quoted(exchange), "kind": f.Exchange.Kind, "key": quoted(key), "keys": keys(f.Exchange.Bindings)}
 	reached := f.Exchange.reached(f.deadLetterKeys())
 	back := func(b broker.Binding) bool { return b.DestinationType == "queue" && b.Destination == f.Name }
-	var on Route // of the dead letters that find no binding; loopRule judges a way back
+	var beyond Route // of dead letters that match no binding, through the alternate exchange
 	if f.Exchange.Alternate != "" {
-		on = f.Known.TraceThrough(f.Queue, f.Exchange.Alternate)
+		beyond = f.Known.TraceThrough(f.Queue, f.Exchange.Alternate)
 	}
 	switch {
-	case len(on.Loops) > 0, slices.ContainsFunc(on.Landings, func(l Landing) bool { return !l.Depends }):
+	case len(beyond.Loops) > 0, // loopRule
+		slices.ContainsFunc(beyond.Landings, func(l Landing) bool { return !l.Depends }): // each reaches a queue
 	case len(reached) == 0:
 		entry := CodeUnbound
 		if len(f.Exchange.Bindings) > 0 {
 			entry += "/key"
 		}
 		x := Say(entry, v).as(lost(need))
-		if on.Open || len(on.Landings)+len(on.Unseen)+len(on.wanted) > 0 {
+		if beyond.Open || len(beyond.Landings)+len(beyond.Unseen)+len(beyond.wanted) > 0 {
 			x.Severity = Warning
 			x.Seen += "; the alternate exchange may lead on"
 			x.Fix += ", or check that the alternate exchange reaches one"

@@ -186,7 +186,7 @@ func TestVersions(t *testing.T) {
 }
 
 // TestMigrations: a process that connects while others migrate finds the tables, or is told to migrate.
-func TestMigrations(t *testing.T) { sqlbench.Migrate(t, database, open, Migrate) }
+func TestMigrations(t *testing.T) { sqlbench.TestMigrations(t, database, open, Migrate) }
 
 // TestFull: a disk without room is an error that says so, and the documents stay as they were.
 func TestFull(t *testing.T) {

@@ -52,7 +52,7 @@ func do(t testing.TB, url string, statements ...string) {
 }
 
 // TestMigrations: a process that connects while others migrate finds the tables, or is told to migrate.
-func TestMigrations(t *testing.T) { sqlbench.Migrate(t, database, open, Migrate) }
+func TestMigrations(t *testing.T) { sqlbench.TestMigrations(t, database, open, Migrate) }
 
 // TestMigrateBesideANewer: a process that waits while a newer strikes migrates refuses the newer tables, also where
 // transactions are REPEATABLE READ by default.

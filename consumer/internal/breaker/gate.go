@@ -62,7 +62,7 @@ type Gate struct {
 	state        counter.BreakerState
 	heard        time.Time     // when the store replied last
 	missed       bool          // the store did not reply to the last read
-	asked        bool          // nor to its question for a permit
+	asked        bool          // that read asked for a permit
 	calm         chan struct{} // closed to end the fetch of fresh messages; nil: none are fetched
 	waiting      []*Waiting
 
@@ -72,7 +72,7 @@ type Gate struct {
 	until   time.Time // when the permits expire
 	others  time.Time // when another process was known to have succeeded meanwhile
 	won     int       // the last permit that the store gave this process since the opening, by number; 0: none
-	next    time.Time // the next permit of the process, which has stopped alone; zero: it has not
+	next    time.Time // of the next permit, if the process has stopped alone; zero: it has not
 }
 
 // New returns a Gate that is open.

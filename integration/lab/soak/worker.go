@@ -66,7 +66,7 @@ func runWorker(ctx context.Context, spec workerSpec) error {
 
 func (w *member) consumer(counts *counter.Counter) *consumer.Consumer {
 	c := &consumer.Consumer{
-		Queue: w.Queue, Handler: w.handle, Counter: asking{counts, w.log}, MaxRetries: w.MaxRetries,
+		Queue: w.Queue, Handler: w.handle, Counter: noting{counts, w.log}, MaxRetries: w.MaxRetries,
 		Concurrency: w.Concurrency, Prefetch: w.Prefetch,
 		HandlerTimeout: w.HandlerTimeout, ConsumerTimeout: w.ConsumerTimeout, DrainTimeout: drainTimeout, Observer: w,
 		Breaker: w.Breaker,
@@ -83,31 +83,31 @@ func (w *member) consumer(counts *counter.Counter) *consumer.Consumer {
 	return c
 }
 
-// asking writes down that BEGUN is sent, before it is: the process may die before the handler begins. It also writes
+// noting writes down BEGUN before it is sent, because the process may die before the handler begins. It also writes
 // down that a message is about to be dead-lettered. The Observer hears of it after the nack, and by then the broker may
 // have delivered the next message of the queue.
-type asking struct {
+type noting struct {
 	*counter.Counter
 	log *ledger.Log
 }
 
-func (c asking) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+func (c noting) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	reply, err := c.Counter.Start(ctx, a, mode, limit)
 	return c.heard(a, reply), err
 }
 
 // Begun takes the step BEGUN.
-func (c asking) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
+func (c noting) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
 	c.log.Write(audit.Event{Kind: audit.Asked, ID: a.ID, Token: a.Token})
 	return c.Counter.Begun(ctx, a)
 }
 
-func (c asking) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
+func (c noting) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	reply, err := c.Counter.Fail(ctx, a, f)
 	return c.heard(a, reply), err
 }
 
-func (c asking) heard(a counter.Attempt, reply counter.Reply) counter.Reply {
+func (c noting) heard(a counter.Attempt, reply counter.Reply) counter.Reply {
 	if reply.Code == counter.ReplyExhausted {
 		c.log.Write(audit.Event{Kind: audit.Decided, ID: a.ID, Token: a.Token})
 	}

@@ -61,8 +61,8 @@ func failAll(b *testing.B, c *counter.Counter, round string) {
 	}
 }
 
-// Migrate has processes connect while others migrate. Each finds the tables, or is told to migrate.
-func Migrate[S counter.Store](t *testing.T, database func(testing.TB) string, open func(testing.TB, string) S,
+// TestMigrations lets processes write while others migrate. Each finds the tables, or an error that names the command.
+func TestMigrations[S counter.Store](t *testing.T, database func(testing.TB) string, open func(testing.TB, string) S,
 	migrate func(context.Context, string) error) {
 	for range 20 {
 		url := database(t)

@@ -192,10 +192,10 @@ class Sequence:
             logger.warning("session ended; another follows in %.1f s, queue %s: %r", delay, queue, error)
         elif time.monotonic() - self.told > TELL_AGAIN:
             self.told = time.monotonic()
-            correct = "user, password and virtual host" if self.denied else "host and port"
+            remedy = "correct user, password and virtual host" if self.denied else "start it, or correct host and port"
             logger.warning(
-                "no connection to the broker at %s; dialling goes on, queue %s: %r; start it, or correct %s in the URL",
-                self.broker, queue, error, correct,
+                "no connection to the broker at %s; dialling goes on, queue %s: %r; %s",
+                self.broker, queue, error, remedy,
             )
 
     def after(self, error: Exception, lasted: float, denied: bool, stopping: bool = False) -> float:

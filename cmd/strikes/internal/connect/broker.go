@@ -88,7 +88,7 @@ func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func
 	return nil, coded
 }
 
-// Explain explains the error of a connection that was lost.
+// Explain adds the broker, a remedy, the source of the URL and an exit code to the error of a lost connection.
 func (b *Broker) Explain(err error) error { return b.coded(broker.Explain(b.URL, err)) }
 
 // coded gives an error of the broker its exit code, and adds the source of the URL.
@@ -149,9 +149,9 @@ func Close(conn *amqp.Connection) { broker.HangUpWithin(conn, closeTimeout) }
 const speakTimeout = time.Second
 
 // plainSchemes maps the scheme of a URL to that of the same protocol without TLS. ports maps it to its default port.
-// protocols maps a plain scheme to the protocol's name. answers maps it to the pattern of the first two bytes of a
-// reply to PING. RabbitMQ answers anything with the header of its version, and MySQL with the length of its greeting.
-// PostgreSQL closes the connection after PING, and answers sslRequest with S or N.
+// protocols maps a plain scheme to the protocol's name. answers maps it to the pattern of the first bytes of a reply to
+// PING, or to sslRequest if the server closes the connection after PING, as PostgreSQL does. RabbitMQ answers anything
+// with the header of its version, and MySQL with the length of its greeting. PostgreSQL answers with an error, S or N.
 var (
 	plainSchemes = map[string]string{"amqp": "amqp", "amqps": "amqp", "redis": "redis", "rediss": "redis",
 		"postgres": "postgres", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
@@ -203,7 +203,7 @@ func wrongServer(ctx context.Context, rawURL string) string {
 // tlsAlert begins the answer of TLS to anything else.
 const tlsAlert = 0x15
 
-// reply returns the first two bytes that a server replies to a question, or its only one.
+// reply sends a question to a server, and returns the first byte or two of its reply.
 func reply(ctx context.Context, addr, question string) (first []byte, err error) {
 	err = ask(ctx, addr, func(_ context.Context, conn net.Conn) error {
 		if _, err := io.WriteString(conn, question); err != nil {

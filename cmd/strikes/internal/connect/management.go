@@ -55,10 +55,10 @@ func (b *Broker) Management(ctx context.Context, conn *amqp.Connection, need ins
 	return with, nil
 }
 
-// ManagementSource says where the URL of the management API came from.
+// ManagementSource says where the URL of the management API came from, and if it was not given, how to do without it.
 func (b *Broker) ManagementSource() string {
 	if b.management == "" {
-		return "its usual address was tried; name a queue, or give --management-url"
+		return "this is the usual address of the management API; name a queue, or give --management-url"
 	}
 	return b.managementCalled + " gives this URL"
 }
