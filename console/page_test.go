@@ -211,6 +211,12 @@ func TestPauseOfADoomedQueue(t *testing.T) {
 		!strings.Contains(body, " Pause it?") {
 		t.Errorf("the broker is away: status %d: %s", w.Code, body)
 	}
+	f.broker.away.Store(&broker.ErrNotFound)
+	answers(t, f.post(query("change", "verb", "pause"), url.Values{"why": {"a deploy"}}), http.StatusSeeOther)
+	if note, err := f.store.Paused(t.Context(), "/", "orders"); err != nil || note != nil {
+		t.Errorf("a queue that does not exist: %+v, %v", note, err)
+	}
+	f.broker.away.Store(&away)
 	answers(t, f.post(two, url.Values{"why": {"a deploy"}, "anyway": {"1"}}), http.StatusSeeOther)
 	if note, err := f.store.Paused(t.Context(), "/", "bills"); err != nil || note == nil {
 		t.Errorf("bills: %+v, %v", note, err)

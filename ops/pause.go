@@ -53,7 +53,11 @@ func planPause(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	}
 	if err == nil && !p.Before && q.Unconsumed != nil {
 		var unknown error
-		if p.Risk, unknown = q.Unconsumed(ctx); unknown != nil {
+		p.Risk, unknown = q.Unconsumed(ctx)
+		switch {
+		case broker.MissingVHost(unknown), errors.Is(unknown, broker.ErrNotFound): // a typing error
+			return nil, unknown
+		case unknown != nil:
 			p.Risk = fmt.Sprintf("%v; if queue %s is auto-delete or expires, the broker deletes it with its messages once its "+
 				"consumers stop", unknown, printable.Name(q.Name))
 		}
@@ -63,7 +67,8 @@ func planPause(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 }
 
 // Unconsumed says how the broker deletes need.Queue, or one of its partitions, with its messages once the consumers
-// stop; empty: it does not. Without need.Management it sees no policy.
+// stop; empty: it does not. Without need.Management it sees no policy. Without such a queue it returns
+// broker.ErrNotFound.
 func Unconsumed(ctx context.Context, conn *amqp.Connection, need inspect.Need) (how string, err error) {
 	api, err := need.API()
 	if err != nil {
@@ -83,6 +88,9 @@ func Unconsumed(ctx context.Context, conn *amqp.Connection, need inspect.Need) (
 		return how, err
 	}
 	n, err := broker.PartitionsOf(ctx, conn, need.Queue)
+	if n == 0 && err == nil {
+		err = fmt.Errorf("%s: %w", printable.Name(need.Queue), broker.ErrNotFound)
+	}
 	for i := 0; i < n && how == "" && err == nil; i++ {
 		if err = look(broker.Partition(need.Queue, i)); errors.Is(err, broker.ErrNotFound) {
 			err = nil

@@ -66,9 +66,9 @@ func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(b.name)
 	dialing := ctx
-	if end, set := ctx.Deadline(); set { // a quarter of the time is for wrongServer
+	if end, set := ctx.Deadline(); set { // some time is for wrongServer; RabbitMQ refuses a password after 3 s
 		var cancel context.CancelFunc
-		dialing, cancel = context.WithTimeout(ctx, time.Until(end)/4*3)
+		dialing, cancel = context.WithDeadline(ctx, end.Add(-min(time.Until(end)/4, 500*time.Millisecond)))
 		defer cancel()
 	}
 	conn, err := dialer(b.URL, amqp.Config{Properties: properties})(dialing)
