@@ -213,10 +213,10 @@ func (l *laneQueue) putBack(t *testing.T, queue string, d amqp.Delivery) {
 		Body: d.Body, DeliveryMode: amqp.Persistent})
 }
 
-// TestSlowLane: an attempt in one lane takes longer than lane replay --all waits. The replay goes on with the other
-// lanes. Without a consumer all lanes wait, so the replay ends with the first. It is not parallel, because a handler
-// that does not end delays the isolated attempts of other tests. These delay all handlers of the process.
+// TestSlowLane: a message of one lane takes longer than lane replay --all waits. The replay goes on with the other
+// lanes. Without a consumer all lanes wait, so the replay ends with the first.
 func TestSlowLane(t *testing.T) {
+	t.Parallel()
 	program := servertest.Program(t, "cmd/strikes")
 	s := newShared(t, 2)
 	s.fails = func(string, string) error { return consumer.Reject(errors.New("bad")) }
@@ -225,12 +225,13 @@ func TestSlowLane(t *testing.T) {
 	s.eventually("a dead letter", func() bool { return queueDepth(t, s.queue+".dlq") == 1 })
 	s.publish("b 1", "c 1", "b 2", "c 2")
 	s.eventually("five dead letters", func() bool { return queueDepth(t, s.queue+".dlq") == 5 })
-	ready := make(chan struct{})
-	goOn := sync.OnceFunc(func() { close(ready) })
-	t.Cleanup(goOn)
+	waits := true // a handler that does not end would delay the isolated attempts of other tests
 	s.now(func(key, _ string) error {
-		if key == "a" {
-			<-ready
+		switch {
+		case key == "a" && waits:
+			waits = false
+			return consumer.RetryAfter(errors.New("busy"), 10*time.Second)
+		case key == "a":
 			return consumer.Reject(errors.New("bad"))
 		}
 		return nil
@@ -252,7 +253,6 @@ func TestSlowLane(t *testing.T) {
 			t.Errorf("got %q, want %q", said, want)
 		}
 	}
-	goOn()
 	s.eventually("it is dead again", func() bool { return queueDepth(t, s.queue+".dlq") == 1 })
 	stop()
 	said = replay("1s")
