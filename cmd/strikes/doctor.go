@@ -201,7 +201,7 @@ func (c *examination) list(ctx context.Context, conn *amqp.Connection, need insp
 func unlisted(b *connect.Broker, err error) error {
 	code := cli.ExitCode(err)
 	switch {
-	case errors.Is(err, broker.ErrDenied):
+	case errors.Is(err, broker.ErrDenied), errors.Is(err, broker.ErrURL):
 	case errors.Is(err, ops.ErrNoList):
 		code = cli.ExitMisuse
 	case code == cli.ExitFailed:

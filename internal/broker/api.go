@@ -32,6 +32,9 @@ var (
 	// ErrDenied says that the API rejects its user, or hides the object of the request. Give the user the tag management
 	// and access to the virtual host.
 	ErrDenied = errors.New("the user needs the tag management and access to the virtual host")
+
+	// ErrURL says that the URL does not lead to the API.
+	ErrURL = errors.New("the URL is wrong")
 )
 
 // errLogin is an ErrDenied.
@@ -120,9 +123,9 @@ func (c *API) ask(ctx context.Context, r Request, most int64, out any) error {
 		}
 		switch {
 		case strings.Contains(err.Error(), "malformed HTTP"):
-			err = errors.New("the server did not answer as HTTP: correct the port, which is usually 15672")
+			err = fmt.Errorf("%w: the server did not answer as HTTP: correct the port, which is usually 15672", ErrURL)
 		case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-			err = errors.New("the server does not speak TLS: write http:// instead of https://")
+			err = fmt.Errorf("%w: the server does not speak TLS: write http:// instead of https://", ErrURL)
 		case errors.As(err, new(*net.OpError)), errors.Is(err, context.DeadlineExceeded):
 			err = fmt.Errorf("the server is out of reach: %w; enable the plugin rabbitmq_management, or correct host and port",
 				err)

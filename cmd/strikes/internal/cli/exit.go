@@ -89,7 +89,7 @@ func ExitCode(err error) int {
 			return ExitDenied // missing permissions are not the queue's fault
 		}
 		return ExitMisuse
-	case errors.Is(err, topology.ErrQueueNotFound), errors.Is(err, topology.ErrRefused),
+	case errors.Is(err, topology.ErrQueueNotFound), errors.Is(err, topology.ErrRefused), errors.Is(err, broker.ErrURL),
 		errors.Is(err, consumer.ErrLanesBlocked), errors.As(err, &field):
 		return ExitMisuse
 	case errors.As(err, &store):

@@ -40,6 +40,7 @@ func TestExitCode(t *testing.T) {
 		{"publish to no such exchange", &publisher.Error{Err: publisher.ErrRefused, Code: amqp.NotFound}, 2},
 		{"no permission", &amqp.Error{Code: amqp.AccessRefused, Server: true}, 4},
 		{"the management API denies it", fmt.Errorf("x: %w", broker.ErrDenied), 4},
+		{"its URL leads to another server", fmt.Errorf("x: %w", broker.ErrURL), 2},
 		{"no such vhost", &amqp.Error{Code: amqp.NotAllowed, Server: true}, 4},
 		{"a socket that closed", &amqp.Error{Code: amqp.AccessRefused}, 1},
 		{"broker shutting down", &amqp.Error{Code: amqp.ConnectionForced, Server: true}, 69},
