@@ -64,7 +64,7 @@ func (c *Console) update(r *http.Request, screen func(*http.Request) (page, erro
 	if err != nil {
 		u = update{Trouble: shown(err.Error())}
 	}
-	data, _ := json.Marshal(u) // texts cannot fail
+	data, _ := json.Marshal(u) // strings always marshal
 	return data
 }
 

@@ -307,7 +307,7 @@ func (c *Console) stopJob(w http.ResponseWriter, r *http.Request) error {
 	case r.URL.Query().Get("begun") != instant(j.Begun): // the visitor saw another job
 		return refusedError{http.StatusConflict, "another replay or drop began meanwhile, so none was stopped"}
 	}
-	j.update(func(s *jobState) { s.Stopped = cmp.Or(s.Stopped, visitorOf(r).Actor) })
+	j.update(func(s *jobState) { s.Stopped = cmp.Or(s.Stopped, visitorOf(r).Actor, "a visitor") })
 	j.stop()
 	c.opts.Logger.Info("console: job stopped", "queue", queue, "actor", visitorOf(r).Actor)
 	goTo(w, link("replay", "queue", queue, "of", "job"))

@@ -140,14 +140,18 @@ func TestReplayOfAnOldPage(t *testing.T) {
 }
 
 func TestReplayIsStopped(t *testing.T) {
-	f := newFixture(t, Options{Allow: AllVerbs(), Actor: "ann"})
-	f.kill(t, "r", "m-1", "m-2", "m-3")
-	f.broker.dead.gate = make(chan struct{})
-	page := f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"3"}, "why": {"r"}}))
-	f.broker.dead.gate <- struct{}{}
-	answers(t, f.post(query("stop", "begun", "2026-01-02 03:04:05Z"), nil), http.StatusConflict, "none was stopped")
-	f.follow(t, f.post("/"+html.UnescapeString(regexp.MustCompile(`stop\?[^"]*`).FindString(page)), nil))
-	says(t, f.ended(t), "1 of 3 replayed, stopped by ann")
+	for name, by := range map[string]string{"ann": "ann", "": "a visitor"} {
+		f := newFixture(t, Options{Allow: AllVerbs(), Authorize: func(*http.Request) (string, Verbs, error) {
+			return name, AllVerbs(), nil
+		}})
+		f.kill(t, "r", "m-1", "m-2", "m-3")
+		f.broker.dead.gate = make(chan struct{})
+		page := f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"3"}, "why": {"r"}}))
+		f.broker.dead.gate <- struct{}{}
+		answers(t, f.post(query("stop", "begun", "2026-01-02 03:04:05Z"), nil), http.StatusConflict, "none was stopped")
+		f.follow(t, f.post("/"+html.UnescapeString(regexp.MustCompile(`stop\?[^"]*`).FindString(page)), nil))
+		says(t, f.ended(t), "1 of 3 replayed, stopped by "+by)
+	}
 }
 
 func TestReplayAfterARestart(t *testing.T) {
