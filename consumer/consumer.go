@@ -81,8 +81,7 @@ type Consumer struct {
 	// Without a Lane, the message holds the whole queue, and nothing is dead-lettered: the queue is paused, the
 	// message returns to its head, and counter.Admin.LimitMessage, Skip or Reset of the message decides and ends the
 	// pause. After a Resume alone the message pauses the queue again, without an attempt; one without an id gets
-	// another attempt. All consumers of the queue must set it: another one
-	// dead-letters the message.
+	// another attempt. All consumers of the queue must set it: another one dead-letters the message.
 	HoldLanes bool
 
 	// Partitions is the number of partitions that Queue was declared with (topology.Spec.Partitions), 2 to 256; if zero,

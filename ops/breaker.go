@@ -46,10 +46,14 @@ func (b *Breaker) Text(now time.Time) string {
 	text := fmt.Sprintf("no progress since %s (%s): %s failed, none succeeded. Nothing is counted.",
 		b.Since.UTC().Format(time.RFC3339), now.Sub(b.Since).Round(time.Second),
 		printable.Plural(b.Failed, "message"))
-	if wait := b.Next.Sub(now).Round(time.Second); b.Open && wait > 0 {
+	switch wait := b.Next.Sub(now).Round(time.Second); {
+	case !b.Open:
+	case wait > 0:
 		text += fmt.Sprintf(" Next probe in %s.", wait)
-	} else if b.Open {
+	case wait > -time.Minute:
 		text += " A probe is due."
+	default:
+		text += fmt.Sprintf(" A probe has been due for %s: no consumer with a breaker has a message to try.", -wait)
 	}
 	if b.Reason != "" {
 		text += fmt.Sprintf(" %d of %d: %s", b.Alike, b.Failed, printable.Line(b.Reason, 200))
