@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/strikesmq/strikes/counter"
 )
@@ -103,6 +104,29 @@ func TestAuditThatCannotBeWritten(t *testing.T) {
 	q.Audit(t.Context(), counter.AuditEntry{Verb: VerbPause}, nil)
 	if warned == nil || !strings.HasPrefix(warned.Error(), "the audit log lacks this pause: ") {
 		t.Errorf("warned of %v", warned)
+	}
+}
+
+// TestPauseBeforeTheStoreFails: the error says that the queue is paused, because the operator may do it again.
+func TestPauseBeforeTheStoreFails(t *testing.T) {
+	store := miniredis.RunT(t)
+	c, err := counter.Dial("redis://"+store.Addr(), nil)
+	need(t, err)
+	defer c.Close()
+	q := &Queue{Store: c.Admin(), VHost: "/", Name: "orders"}
+	plan, err := ChangeOf(VerbPause).Plan(t.Context(), q, Ask{Note: counter.Note{Why: "a move"}})
+	need(t, err)
+	store.Server().SetPreHook(func(to *server.Peer, cmd string, _ ...string) bool {
+		lists := strings.HasPrefix(cmd, "Z") && strings.Contains(cmd, "RANGE")
+		if lists {
+			to.WriteError("OOM command not allowed")
+		}
+		return lists
+	})
+	err = plan.Do(t.Context(), q)
+	paused, unread := q.Store.Paused(t.Context(), "/", "orders")
+	if err == nil || !strings.HasPrefix(err.Error(), "paused, but ") || paused == nil || unread != nil {
+		t.Errorf("%v; %+v, %v", err, paused, unread)
 	}
 }
 

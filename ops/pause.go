@@ -178,9 +178,11 @@ func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
 	}
 	p.Done = true
 	for until := time.Now().Add(p.wait); p.Paused; {
-		p.Consumers, err = q.Consumers(ctx)
-		if err != nil || len(p.Running()) == 0 || !time.Now().Before(until) || !pause.For(ctx, 100*time.Millisecond) {
-			return err
+		if p.Consumers, err = q.Consumers(ctx); err != nil {
+			return fmt.Errorf("paused, but the store does not say which consumers have stopped: %w", err)
+		}
+		if len(p.Running()) == 0 || !time.Now().Before(until) || !pause.For(ctx, 100*time.Millisecond) {
+			return nil
 		}
 	}
 	return nil
