@@ -88,8 +88,7 @@ type Counter struct{ *client }
 // 9.23:
 //
 //   - MaxRetries other than -1: the client repeats a command whose reply is lost up to three times, unseen by the
-//     consumer.
-//     The consumer repeats steps itself, because it knows for how long a delivery may be held.
+//     consumer. The consumer repeats steps itself, because it knows for how long a delivery may be held.
 //   - ContextTimeoutEnabled false: a context of 300 ms returned after 5 s.
 //   - a Cluster client with ReadOnly, RouteByLatency or RouteRandomly: it reads from replicas, which are behind their
 //     master.
