@@ -4,9 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -102,7 +102,6 @@ func misconfigured(err error) bool {
 	var record tls.RecordHeaderError
 	var opError *net.OpError
 	return errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(x509.HostnameError)) ||
-		errors.As(err, &record) ||
-		errors.As(err, &alert) || errors.As(err, &opError) && opError.Op == "remote error" ||
-		strings.Contains(fmt.Sprint(err), "server gave HTTP response to HTTPS client")
+		errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch) ||
+		errors.As(err, &alert) || errors.As(err, &opError) && opError.Op == "remote error"
 }

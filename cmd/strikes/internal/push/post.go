@@ -3,12 +3,12 @@ package push
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -42,11 +42,10 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 		return consumer.NotCounted(err)
 	}
 	secrets = longestFirst(append(secrets, secretsOf(e.url)...))
-	response, err := e.client.Do(request)
+	response, err := e.transport.RoundTrip(request) // an http.Client fails if it cannot parse a Location
 	if err != nil {
-		var of *url.Error
-		if errors.As(err, &of) { // its text has the URL
-			err = of.Err
+		if of := (tls.RecordHeaderError{}); errors.As(err, &of) && string(of.RecordHeader[:]) == "HTTP/" {
+			err = http.ErrSchemeMismatch
 		}
 		return e.broken(ctx, &p, err, secrets, nameOf(d))
 	}

@@ -39,7 +39,6 @@ type Endpoint struct {
 	Options
 	url       *url.URL
 	transport *http.Transport
-	client    *http.Client
 	refusal   refusal
 	doubts    doubts
 	cancelled context.Context //nolint:containedctx // the lifetime of all attempts
@@ -69,10 +68,6 @@ func New(o Options) (*Endpoint, error) {
 	secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		e.refusal.asked.Store(true)
 		return o.certificate() // read for each connection, because a certificate expires
-	}
-	e.client = &http.Client{
-		Transport:     e.transport,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	e.cancelled, e.cancel = context.WithCancel(context.Background())
 	return e, nil

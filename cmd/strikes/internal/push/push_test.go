@@ -365,6 +365,20 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// TestRedirectToNoURL: the status decides, also on a connection that is kept. The location is not quoted.
+func TestRedirectToNoURL(t *testing.T) {
+	e := endpoint(t, Options{URL: serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", "http://u:hush@a b/")
+		w.WriteHeader(http.StatusFound)
+	}).URL})
+	const says = "HTTP 302 Found, a redirect, which is not followed, to (a URL that is not shown)"
+	for range 3 {
+		if got := attempt(t, e, amqp.Delivery{}); got.Outcome != consumer.OutcomeRetry || got.Err.Error() != says {
+			t.Errorf("%s: %v", got.Outcome, got.Err)
+		}
+	}
+}
+
 // TestConnections: one is kept for several messages, also after failures, and an isolated attempt gets a new one.
 func TestConnections(t *testing.T) {
 	var opened atomic.Int64
@@ -442,21 +456,18 @@ func TestBodyAfterA204(t *testing.T) {
 
 // TestToken: the file is read for each attempt, and no reason quotes it.
 func TestToken(t *testing.T) {
+	var sent string
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		sent = r.Header.Get("Authorization")
 		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprintf(w, "you sent %s", r.Header.Get("Authorization"))
+		fmt.Fprintf(w, "you sent %s", sent)
 	})
 	file := filepath.Join(t.TempDir(), "token")
 	write := func(text string) {
 		need(t, os.WriteFile(file, []byte(text), 0o600))
 	}
-	var sent string
 	write("hush-1\n")
 	e := endpoint(t, Options{URL: s.URL, TokenFile: file})
-	e.client.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
-		sent = r.Header.Get("Authorization")
-		return e.transport.RoundTrip(r)
-	})
 	for _, want := range []string{"hush-1", "hush-2"} {
 		write(want)
 		got := attempt(t, e, amqp.Delivery{})
@@ -472,7 +483,3 @@ func TestToken(t *testing.T) {
 		}
 	}
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -105,7 +105,8 @@ func TestTLS(t *testing.T) {
 	t.Run("TLS is spoken to plain HTTP", func(t *testing.T) {
 		s := serve(t, status(200, ""))
 		got := attempt(t, endpoint(t, Options{URL: strings.Replace(s.URL, "http", "https", 1)}), amqp.Delivery{})
-		if got.Outcome != consumer.OutcomeNotCounted || !strings.Contains(got.Err.Error(), "configuration: ") {
+		if got.Outcome != consumer.OutcomeNotCounted || !strings.Contains(got.Err.Error(), "configuration: ") ||
+			!strings.Contains(got.Err.Error(), "server gave HTTP response to HTTPS client") {
 			t.Errorf("%s: %v", got.Outcome, got.Err)
 		}
 	})
