@@ -207,16 +207,17 @@ type pipe interface {
 	SetReadDeadline(time.Time) error
 }
 
-// copy reads to the end, or, once the command has ended, until nothing more comes immediately. The time that a slow w
-// takes does not count.
+// copy reads to the end, or, once the command has ended, until the pipe is empty: then a read is short, or waits. The
+// time that a slow w takes does not count.
 func (p *plumbing) copy(w io.Writer, from pipe) {
 	buffer := make([]byte, 32<<10)
 	lastRead := false // it began after the command had ended, so it meets all output that came before
 	for last := 0; last < lastBytes; {
 		began := time.Now()
 		n, err := from.Read(buffer)
+		empty := n < len(buffer) && (n > 0 || time.Since(began) >= lastOutput/2)
 		_, _ = w.Write(buffer[:n]) // if it fails, as on a full disk, reading on keeps the command from blocking
-		if err != nil && (!errors.Is(err, os.ErrDeadlineExceeded) || lastRead && time.Since(began) >= lastOutput/2) {
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) || lastRead && empty {
 			return
 		}
 		select {

@@ -193,6 +193,27 @@ func TestLastOutputIsRead(t *testing.T) {
 	}
 }
 
+// drip is a pipe into which a process that has left the group prints little at a time, without end.
+type drip struct{ reads int }
+
+func (*drip) SetReadDeadline(time.Time) error { return nil }
+
+func (d *drip) Read(to []byte) (int, error) {
+	if d.reads++; d.reads > 1000 {
+		return 0, io.EOF
+	}
+	return copy(to, "more"), nil
+}
+
+// TestLaterOutputIsLeft: once the pipe was empty, nothing in it is the command's.
+func TestLaterOutputIsLeft(t *testing.T) {
+	p, from := &plumbing{ended: make(chan struct{})}, &drip{}
+	close(p.ended)
+	if p.copy(io.Discard, from); from.reads > 2 {
+		t.Errorf("read %d times", from.reads)
+	}
+}
+
 // TestCommandLetsGo starts a process that leaves the group and prints without end.
 func TestCommandLetsGo(t *testing.T) {
 	setsid, err := exec.LookPath("setsid")
