@@ -74,7 +74,13 @@ func ended(o consumer.Outcome) bool {
 }
 
 func settled(o consumer.Outcome) bool {
-	return o == consumer.OutcomeAck || o == consumer.OutcomeRequeue || o == consumer.OutcomeDeadLetter
+	switch o {
+	case consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter, consumer.OutcomeMove,
+		consumer.OutcomeSuperseded:
+		return true
+	default:
+		return false
+	}
 }
 
 // printable is a name as a label, which must be UTF-8.

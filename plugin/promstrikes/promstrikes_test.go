@@ -59,6 +59,23 @@ strikes_outcomes_total{cause="failed",outcome="retry",queue="orders",vhost="/"} 
 	}
 }
 
+// TestSettled: a delivery is measured whichever way it is settled, also if its message waits in a delay queue then.
+func TestSettled(t *testing.T) {
+	registry := prometheus.NewPedanticRegistry()
+	metrics, err := New(registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []consumer.Outcome{consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter,
+		consumer.OutcomeMove, consumer.OutcomeSuperseded, consumer.OutcomeLeave} {
+		metrics.Observe(t.Context(), consumer.Event{Queue: "orders", Outcome: o, Elapsed: time.Second})
+	}
+	const name, want = "strikes_delivery_duration_seconds", 5 // one that is left was not settled
+	if got, err := testutil.GatherAndCount(registry, name); got != want || err != nil {
+		t.Errorf("%s: %d series, %v, want %d", name, got, err, want)
+	}
+}
+
 // TestNames: the linter of Prometheus finds no fault with the names and help texts.
 func TestNames(t *testing.T) {
 	problems, err := testutil.GatherAndLint(observed(t))
