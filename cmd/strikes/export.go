@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -257,7 +258,8 @@ func (c *exporter) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
 	}
 	gauge(brokerUp, oneIf(err == nil && o.Broker == nil))
-	gauge(storeUp, oneIf(err == nil && o.Store == nil))
+	unknown := func(s ops.Summary) bool { return s.Unknown != "" }
+	gauge(storeUp, oneIf(err == nil && o.Store == nil && !slices.ContainsFunc(o.Queues, unknown)))
 	if err != nil {
 		return
 	}

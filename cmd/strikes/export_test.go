@@ -209,6 +209,17 @@ func TestMetricsOfPart(t *testing.T) {
 	}
 }
 
+// TestMetricsOfForeignKey: a queue whose figures another program's key hides has none, so no alert of it can fire. The
+// store has not replied to every question, which an alert sees.
+func TestMetricsOfForeignKey(t *testing.T) {
+	o := overview()
+	o.Queues[0].StoreSeen, o.Queues[0].Unknown = false, counter.ErrForeign.Error()
+	if body := page(fixed{o, nil}); !strings.Contains(body, "strikes_store_up 0") ||
+		!strings.Contains(body, `strikes_dead_letters{queue="shared"`) {
+		t.Error(body)
+	}
+}
+
 // refusing is a source that fails.
 type refusing struct{ asked int }
 
