@@ -261,7 +261,8 @@ func (p *publish) address(e entry) (publisher.Message, error) {
 	return to, err
 }
 
-// count takes the outcome of a batch, and returns the error of the first message that failed.
+// count takes the outcome of a batch, and returns the error of the first message that failed, or of the one that the
+// broker refused: its refusal ends the channel, and so the others failed.
 func (p *publish) count(ctx context.Context, entries []entry, msgs []publisher.Message, outcome error) error {
 	errs := make([]error, len(entries))
 	var failed *publisher.BatchError
@@ -271,7 +272,8 @@ func (p *publish) count(ctx context.Context, entries []entry, msgs []publisher.M
 	var first error
 	for i, e := range entries {
 		p.tell(e, msgs[i].Publishing, errs[i])
-		if errs[i] != nil && first == nil {
+		refused := errors.Is(errs[i], publisher.ErrRefused) && !errors.Is(first, publisher.ErrRefused)
+		if errs[i] != nil && first == nil || refused {
 			first = fmt.Errorf("%v: %w", e, errs[i])
 		}
 	}

@@ -1,16 +1,33 @@
 package main
 
 import (
+	"io"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	amqp "github.com/rabbitmq/amqp091-go"
+
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/publisher"
 )
+
+// TestRefusedMessageIsNamed: the broker ends the channel over the second of three messages, which are sent together.
+func TestRefusedMessageIsNamed(t *testing.T) {
+	failed := func(err error) error { return &publisher.Error{Err: err, Code: amqp.PreconditionFailed} }
+	lost, p := failed(publisher.ErrConnectionLost), publish{bar: term.NewProgress(io.Discard)}
+	entries := []entry{{source: "f", line: 1}, {source: "f", line: 2}, {source: "f", line: 3}}
+	err := p.count(t.Context(), entries, make([]publisher.Message, 3), &publisher.BatchError{Errs: []error{lost,
+		failed(publisher.ErrRefused), lost}})
+	if code := cli.ExitCode(err); !strings.HasPrefix(err.Error(), "f:2: publisher: refused") || code != cli.ExitMisuse {
+		t.Errorf("exit code %d: %v", code, err)
+	}
+}
 
 // TestPublishDuringAnAlarm ends soon, and says why: a broker that is short of memory reads nothing from who publishes.
 func TestPublishDuringAnAlarm(t *testing.T) {

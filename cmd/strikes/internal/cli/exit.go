@@ -96,10 +96,12 @@ func ExitCode(err error) int {
 		faults := map[counter.StoreFault]int{counter.FaultDenied: ExitDenied, counter.FaultNotRedis: ExitMisuse,
 			counter.FaultNotSetUp: ExitMisuse, counter.FaultOther: ExitFailed}
 		return cmp.Or(faults[store.Fault], ExitUnreachable)
+	case errors.As(err, &publish) && ReplyCode(publish.Code) != ExitFailed: // also beside a refused message
+		return ReplyCode(publish.Code)
 	case errors.Is(err, publisher.ErrConnectionLost), broker.IsAway(err):
 		return ExitUnreachable
 	case errors.As(err, &publish):
-		return ReplyCode(publish.Code)
+		return ExitFailed
 	case errors.As(err, &answer) && answer.Server:
 		return ReplyCode(answer.Code)
 	case errors.Is(err, amqp.ErrClosed):

@@ -55,6 +55,9 @@ func TestExitCode(t *testing.T) {
 		{"unroutable", &publisher.Error{Err: publisher.ErrUnroutable, Code: amqp.NoRoute}, 1},
 		{"may not publish", &publisher.Error{Err: publisher.ErrRefused, Code: amqp.AccessRefused}, 4},
 		{"lost while publishing", &publisher.Error{Err: publisher.ErrConnectionLost}, 69},
+		{"lost while publishing, cut", &publisher.Error{Err: publisher.ErrConnectionLost, Code: amqp.FrameError}, 69},
+		{"lost by the refusal of another message",
+			&publisher.Error{Err: publisher.ErrConnectionLost, Code: amqp.PreconditionFailed}, 2},
 		{"interrupted", fmt.Errorf("x: %w", context.Canceled), 130},
 		{"interrupted, but known to be denied", WithCode(context.Canceled, ExitDenied), 4},
 	}
