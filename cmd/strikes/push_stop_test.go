@@ -118,3 +118,26 @@ func TestPushPrintsNoSecret(t *testing.T) {
 		}
 	}
 }
+
+// TestPushPrintsNoLateBytes: an endpoint that sends a body after a 204 quotes a secret in it.
+func TestPushPrintsNoLateBytes(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		conn, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\nyou sent "+r.Header.Get("Authorization"))
+		_, _ = io.Copy(io.Discard, conn) // until the client closes it
+		_ = conn.Close()
+	}))
+	defer s.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	need(t, os.WriteFile(token, []byte("hush\n"), 0o600))
+	queue := queueOfOne(t)
+	cmd := strikesOn(t, queue, "consume", queue, "--exit-when-idle", "500ms", "--http", s.URL, "--http-token-file", token)
+	if out, err := cmd.CombinedOutput(); err != nil || strings.Contains(string(out), "you sent") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
