@@ -93,7 +93,7 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 		for _, queue := range o.queues {
 			switch err := o.RefuseMissing(ctx, queue); {
 			case err == nil, ctx.Err() != nil:
-			case errors.Is(err, broker.ErrNotFound): // it may be declared later
+			case errors.Is(err, broker.ErrNotFound), broker.MissingVHost(err): // it may be declared later
 				fmt.Fprintf(a.Err, "strikes: warning: %s\n", printable.Text(err.Error(), ""))
 			default:
 				stop(err)

@@ -190,9 +190,9 @@ func (b *Broker) NoQueue(ctx context.Context, queue string, err error) error {
 		queue, b.VHost, like, shell.Operands(queue))})
 }
 
-// RefuseMissing refuses a queue that the broker does not have, as NoQueue does. It also refuses a partition, because
-// messages are counted under the name of the partitioned queue. It asks for three seconds at most, and refuses nothing
-// if the broker does not answer: the records of a queue are in the store.
+// RefuseMissing refuses a queue or virtual host that the broker does not have, as Partitions does. It also refuses a
+// partition, because messages are counted under the name of the partitioned queue. It asks for three seconds at most,
+// and refuses nothing if the broker does not answer: the records of a queue are in the store.
 func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
 	of, _, err := f.Partitions(ctx, queue)
 	if err == nil && of != "" && of != queue {
@@ -201,8 +201,8 @@ func (f *Flags) RefuseMissing(ctx context.Context, queue string) error {
 	return err
 }
 
-// Partitions returns the same as broker.FindPartitions, and refuses a queue that does not exist, as NoQueue does.
-// Without an answer of the broker within three seconds, of is empty.
+// Partitions returns the same as broker.FindPartitions, and refuses a queue that does not exist, as NoQueue does, or
+// whose virtual host does not. Without an answer of the broker within three seconds, of is empty.
 func (f *Flags) Partitions(ctx context.Context, queue string) (of string, n int, err error) {
 	b, err := f.Broker()
 	if err != nil {
@@ -211,14 +211,17 @@ func (f *Flags) Partitions(ctx context.Context, queue string) (of string, n int,
 	asking, cancel := context.WithTimeout(ctx, guessTimeout)
 	defer cancel()
 	found := broker.Unknown
-	_ = b.With(asking, func(conn *amqp.Connection) (err error) { // after an error it is not known
+	err = b.With(asking, func(conn *amqp.Connection) (err error) {
 		if of, n, err = broker.FindPartitions(asking, conn, queue); of == "" && err == nil {
 			found, _, err = broker.FindQueue(asking, conn, queue)
 		}
 		return err
 	})
-	if found == broker.No {
+	switch {
+	case broker.MissingVHost(err):
+		return "", 0, err
+	case found == broker.No:
 		return "", 0, b.NoQueue(ctx, queue, broker.ErrNotFound)
 	}
-	return of, n, nil
+	return of, n, nil // after another error it is not known
 }
