@@ -57,7 +57,8 @@ func (a *app) publishCommand() *cobra.Command {
   strikes publish orders --routing-key customer-17 orders.txt
   strikes publish order.paid --exchange shop --ndjson events.ndjson`,
 		Long: `Each line of the files (- or none: of stdin) is one message, without its \n; an
-empty line is an empty message. A message without an id gets a UUIDv7.
+empty line is an empty message. A message without an id gets a UUIDv7. An input
+without a message is named on stderr, and is no error (exit 0).
 
 With --ndjson each line that is not blank is an object with one of "body" (text)
 and "body_base64", and any of id, headers, content_type, content_encoding,
