@@ -97,6 +97,9 @@ func parseURL(raw string) (*url.URL, error) {
 	refused := &setting.FieldError{Field: "--http", Want: "http[s]://user:password@host:port/path, without a fragment",
 		Value: "one that cannot be parsed"}
 	switch {
+	case !strings.Contains(raw, "://"):
+		refused.Value = "one without http:// or https://"
+		return nil, refused
 	case err != nil || u.Hostname() == "" || strings.HasSuffix(u.Host, ":"):
 		return nil, refused
 	case u.Scheme != "http" && u.Scheme != "https":
