@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
@@ -31,6 +32,13 @@ func TestHealth(t *testing.T) {
 func TestHealthAddress(t *testing.T) {
 	var h health
 	if _, err := h.serve(t.Context(), "nowhere", io.Discard); cli.ExitCode(err) != cli.ExitMisuse {
+		t.Errorf("got %v", err)
+	}
+	taken := httptest.NewServer(&h)
+	defer taken.Close()
+	_, err := h.serve(t.Context(), taken.Listener.Addr().String(), io.Discard)
+	if cli.ExitCode(err) != cli.ExitMisuse || !strings.HasSuffix(err.Error(), "; stop the program that listens there, or "+
+		"give another port") {
 		t.Errorf("got %v", err)
 	}
 	stop, err := h.serve(t.Context(), "127.0.0.1:0", io.Discard)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -115,6 +116,9 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 		return nil, cli.Refused(flag, address, "an address like 127.0.0.1:9464")
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w; stop the program that listens there, or give another port", err)
+	}
 	if err != nil {
 		return nil, cli.Misusef("--%s: %w", flag, err)
 	}
