@@ -57,6 +57,7 @@ func TestParseMessageRefuses(t *testing.T) {
 		{`{"body":"x","priority":256}`, `field "priority"`},
 		{`{"body":"x"} {"body":"y"}`, `after top-level value`},
 		{`"text"`, `a JSON string instead of an object`},
+		{` null`, `a JSON null instead of an object`},
 		{`{"body":"x"`, `not complete`},
 		{`text`, `invalid character`},
 		{`{"body":"x","body":"y"}`, `field "body" is given twice`},
