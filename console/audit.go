@@ -19,8 +19,12 @@ func (c *Console) audit(ctx context.Context, queue string, e counter.AuditEntry)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
 	err := c.store.Audit(ctx, c.opts.VHost, queue, e)
-	c.opts.Logger.Info("console: change", "verb", e.Verb, "queue", queue, "subject", e.Subject, "actor", e.Actor,
-		"reason", e.Reason, "result", e.Result, "audit", err)
+	logged := []any{"verb", e.Verb, "queue", queue, "subject", e.Subject, "actor", e.Actor, "reason", e.Reason,
+		"result", e.Result}
+	if err != nil {
+		logged = append(logged, "audit", err)
+	}
+	c.opts.Logger.Info("console: change", logged...)
 	return err
 }
 

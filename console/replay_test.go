@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"html"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -101,14 +102,17 @@ func TestCountsAfterAChange(t *testing.T) {
 	}
 }
 
-// TestForgedCount: a form cannot have more replayed than there is.
+// TestForgedCount: a form cannot have more replayed than there is. The log has the replay, and no error of the audit.
 func TestForgedCount(t *testing.T) {
-	f := newFixture(t, Options{Allow: AllVerbs()})
+	logged := &journal{}
+	f := newFixture(t, Options{Allow: AllVerbs(), Logger: slog.New(slog.NewTextHandler(logged, nil))})
 	f.kill(t, "r", "m-1", "m-2", "m-3")
 	answers(t, f.post(query("replay", "error", "x"), url.Values{"count": {"3"}, "why": {"r"}}),
 		http.StatusUnprocessableEntity)
 	f.follow(t, f.post(query("replay", "kind", "failed"), url.Values{"count": {"1000000"}, "why": {"r"}}))
 	says(t, f.ended(t), "3 of 3 replayed")
+	says(t, logged.String(), `verb=replay queue=orders subject="kind=failed" actor="this machine" reason=r `+
+		"result=\"3 of 3 replayed\"\n")
 }
 
 // TestReplayOfAnOldPage: a page that was shown before another replay changes nothing, also one that is sent twice.
