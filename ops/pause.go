@@ -137,7 +137,7 @@ func pauseNow(ctx context.Context, q *Queue, _ string) (string, error) {
 	}
 	text := printable.Plural(len(consuming), "process") + " consumed it within the last minute"
 	if paused != nil {
-		return text + "; it is paused" + paused.Text(), nil
+		return text + "; it has been paused since" + paused.Text(), nil
 	}
 	return text + "; paused consumers take no messages and count nothing, until an operator resumes the queue", nil
 }
@@ -212,7 +212,7 @@ func (p *Pause) Text() string {
 	case !p.Paused && p.Done:
 		return queue + ": resumed; it was paused" + note
 	case !p.Paused:
-		return queue + ": would be resumed; it is paused" + note
+		return queue + ": would be resumed; it has been paused since" + note
 	case p.Before:
 		return queue + ": is paused already," + note + p.stopped()
 	case p.Done:
