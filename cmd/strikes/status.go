@@ -143,10 +143,17 @@ func (o *status) all(ctx context.Context, b *connect.Broker, c *ops.Collector) e
 		return err
 	case all.Failed() != nil:
 		return errors.Join(unlisted(b, all.Broker), all.Store)
-	case o.json:
-		return jsonl.NewEncoder(o.Out).Encode(all)
+	case !o.json:
+		return render.Overview(o.Out, all, o.limit)
 	}
-	return render.Overview(o.Out, all, o.limit)
+	cut := o.limit > 0 && len(all.Queues) > o.limit
+	if cut {
+		all.Queues = all.Queues[:o.limit]
+	}
+	if err := jsonl.NewEncoder(o.Out).Encode(all); err != nil || !cut {
+		return err
+	}
+	return o.Cut(o.limit, "queue", "--limit 0 lists all")
 }
 
 // collector returns a Collector for the queues of the broker's virtual host.
