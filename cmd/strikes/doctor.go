@@ -89,7 +89,7 @@ func (c *examination) addTo(cmd *cobra.Command) {
 		"fanout, direct or topic", "fanout", "direct", "topic")
 	c.addAudit(cmd)
 	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
-	cli.JSON(f, &c.json, "print one JSON object a finding")
+	cli.JSON(f, &c.json, "print one JSON object a finding, and one for each QUEUE that is not examined")
 }
 
 // run examines queues, or all of the virtual host if none is named, then the broker and the store.

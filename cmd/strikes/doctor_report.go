@@ -42,19 +42,25 @@ func (p *reports) print(r doctor.Report) error {
 	return err
 }
 
-// findingLine is a finding in JSON.
+// findingLine is a finding in JSON. Without a finding it says why something was not examined, or not in full.
 type findingLine struct {
-	Subject string `json:"subject"` // queue, broker or store
-	Name    string `json:"name"`
-	VHost   string `json:"vhost,omitempty"` // of a queue
-	inspect.Finding
+	Subject     string `json:"subject"` // queue, broker or store
+	Name        string `json:"name"`
+	VHost       string `json:"vhost,omitempty"` // of a queue
+	NotExamined string `json:"not_examined,omitempty"`
+	*inspect.Finding
 }
 
 func (p *reports) lines(r doctor.Report) error {
 	out := jsonl.NewEncoder(p.out)
+	if r.Err != nil {
+		if err := out.Encode(findingLine{r.Subject, r.Name, r.VHost, cli.Plain(r.Err), nil}); err != nil {
+			return err
+		}
+	}
 	for _, f := range r.Findings {
 		f.Seen, f.Fix = cli.InFlags(f.Seen), cli.InFlags(f.Fix)
-		if err := out.Encode(findingLine{r.Subject, r.Name, r.VHost, f}); err != nil {
+		if err := out.Encode(findingLine{r.Subject, r.Name, r.VHost, "", &f}); err != nil {
 			return err
 		}
 	}

@@ -268,6 +268,12 @@ func TestUnexaminedQueue(t *testing.T) {
 	if text := out.String(); text != "queue q: not examined: inspect queue \"q\": refused\n" {
 		t.Errorf("printed %q", text)
 	}
+	out.Reset()
+	need(t, (&reports{out: &out, json: true}).print(doctor.Report{Subject: "queue", Name: "q", VHost: "/", Err: gone}))
+	if text := out.String(); text != `{"subject":"queue","name":"q","vhost":"/","not_examined":"inspect queue \"q\": `+
+		`refused"}`+"\n" {
+		t.Errorf("printed %q", text)
+	}
 	for _, tt := range []struct {
 		found []inspect.Finding
 		want  int
