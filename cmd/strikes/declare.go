@@ -195,8 +195,12 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 	gone, need := partitions[min(spec.Partitions, n):], inspect.Need{}
 	if len(gone) > 0 {
 		if need, err = b.Management(ctx, conn, need); err != nil {
-			return cli.Misusef("partitions of queue %s would be deleted, and only the management API (--management-url) shows "+
+			err = fmt.Errorf("partitions of queue %s would be deleted, and only the management API (--management-url) shows "+
 				"whether they have rejected messages: %w", printable.Name(spec.Queue), err)
+			if errors.Is(err, broker.ErrDenied) {
+				return err
+			}
+			return cli.Misuse(err)
 		}
 		if spec.Type != topology.Classic {
 			fmt.Fprintf(d.Err, "waiting for %v, because the management API shows rejected messages late\n", ops.Arriving)

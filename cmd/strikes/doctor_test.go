@@ -89,6 +89,7 @@ func TestDoctorLosesTheBroker(t *testing.T) {
 }
 
 // TestQueuesAreNotListed: without a QUEUE, doctor and status exit alike if the management API does not list the queues.
+// So does declare, which needs the API before it deletes partitions.
 func TestQueuesAreNotListed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -110,6 +111,9 @@ func TestQueuesAreNotListed(t *testing.T) {
 			}
 		}
 	}
+	shared := newQueue(t)
+	servertest.DeleteLater(t, append(broker.Partitions(shared, 3), broker.HashExchange(shared, 3))...)
+	mustOutput(t, strikesOn(t, shared, "declare", shared, "--partitions", "3"))
 	for status, want := range map[int]int{http.StatusUnauthorized: cli.ExitDenied, http.StatusNotFound: cli.ExitMisuse} {
 		usual := withManagement(t, brokerURL(t), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
@@ -120,6 +124,10 @@ func TestQueuesAreNotListed(t *testing.T) {
 				!strings.HasSuffix(out, "management API; name a queue, or give --management-url\n") {
 				t.Errorf("%s, %d at the usual address: exit code %d, want %d: %s", command, status, code, want, out)
 			}
+		}
+		if code, out := ended(t, strikesOn(t, shared, "declare", shared, "--partitions", "2", "--repartition", "--amqp-url",
+			usual)); code != want {
+			t.Errorf("declare, %d at the usual address: exit code %d, want %d: %s", status, code, want, out)
 		}
 	}
 }
