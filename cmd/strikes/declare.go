@@ -150,9 +150,13 @@ func (d *declare) run(ctx context.Context, queue string) error {
 	})
 	if err != nil {
 		_, differs, _ := strings.Cut(err.Error(), fmt.Sprintf("queue %q: it exists with ", queue))
-		if repairable.MatchString(differs) {
+		switch {
+		case repairable.MatchString(differs):
 			return fmt.Errorf("%w\na policy may set the argument instead; to see whether one does, or to set one, run: "+
 				"strikes doctor --fix %s", err, shell.Operands(queue))
+		case otherType.MatchString(differs):
+			return fmt.Errorf("%w\nto keep the queue, and give it a dead-letter route if it has none, run: strikes doctor "+
+				"--fix %s", err, shell.Operands(queue))
 		}
 		return err
 	}
@@ -263,5 +267,9 @@ func (d declared) print(w io.Writer) error {
 	return err
 }
 
-// repairable finds an argument that a policy can set, so that doctor --fix may help.
-var repairable = regexp.MustCompile("(^|; )(x-dead-letter-|x-delivery-limit|x-overflow)")
+// repairable finds an argument that a policy can set, so that doctor --fix may help. It helps a queue of another type,
+// too, unless that is a stream.
+var (
+	repairable = regexp.MustCompile("(^|; )(x-dead-letter-|x-delivery-limit|x-overflow)")
+	otherType  = regexp.MustCompile(`(^|; )x-queue-type "(classic|quorum)"`)
+)
