@@ -14,6 +14,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // decision is an event of the consumer as --json prints it.
@@ -81,6 +82,9 @@ func (d decision) String() string {
 	}
 	if d.Error != "" {
 		fmt.Fprintf(&b, ": %s", printable.Line(d.Error, most))
+	}
+	if d.Decision == string(consumer.OutcomeHold) && !strings.HasSuffix(d.Error, "; see strikes status") {
+		fmt.Fprintf(&b, "; strikes doctor %s says what to do", shell.Operands(d.Queue))
 	}
 	return b.String()
 }

@@ -31,8 +31,8 @@ var decisionEvents = []struct {
 		Err: errors.New("late")},
 		`dead-letter "a\n", attempt 4 of 4 timed-out: late`, false},
 	{consumer.Event{Outcome: consumer.OutcomeIsolate, ID: "a"}, "isolate a", false},
-	{consumer.Event{Outcome: consumer.OutcomeHold, ID: "a", Err: errors.New("counter: start: store away")},
-		"hold a: counter: start: store away", false},
+	{consumer.Event{Outcome: consumer.OutcomeHold, Queue: "q", ID: "a", Err: errors.New("counter: start: store away")},
+		"hold a: counter: start: store away; strikes doctor q says what to do", false},
 	{consumer.Event{Outcome: consumer.OutcomeNotCounted, ID: "a", Attempt: 1, Limit: 4, Wait: time.Second,
 		Err: errors.New("503")}, "not-counted a, attempt 1 of 4, the next in 1s: 503", false},
 	{consumer.Event{Outcome: consumer.OutcomeCrash, ID: "a", Attempt: 1, Limit: 4, Wait: time.Second,
@@ -63,6 +63,10 @@ func TestLines(t *testing.T) {
 		if diff := cmp.Diff(strings.Join(want, "\n")+"\n", got.String()); diff != "" {
 			t.Errorf("verbose %v (-want +got):\n%s", verbose, diff)
 		}
+	}
+	const open = "hold a: no message succeeds; see strikes status" // which names the commands
+	if got := (decision{Decision: "hold", ID: "a", Error: open[len("hold a: "):]}).String(); got != open {
+		t.Error(got)
 	}
 }
 
