@@ -23,7 +23,7 @@ const onePool = -1
 
 // Dial returns a Counter with its own client. The client reports an outage of the store immediately; the consumer
 // handles it, because it knows for how long a delivery may be held. Dial does not connect yet: use Check. Close closes
-// the client.
+// the client. go-redis also prints each failed dial on stderr; [logging.Disable] ends that for the whole program.
 //
 //	redis://[user:password@]host[:port][/db]                               one server; rediss for TLS, unix for a socket
 //	redis+sentinel://[user:password@]host[:port][/db]?master_name=NAME     behind Sentinel; host is a sentinel
@@ -41,6 +41,8 @@ const onePool = -1
 //
 // A FieldError reports a part of the URL that is invalid or would be ignored. In a password, percent-encode / ? # and
 // @. No error contains the password. A nil opts means the defaults.
+//
+// [logging.Disable]: https://pkg.go.dev/github.com/redis/go-redis/v9/logging#Disable
 func Dial(rawURL string, opts *Options) (*Counter, error) {
 	rdb, err := open(rawURL)
 	if err != nil {
