@@ -7,6 +7,9 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // page is how many records are read in one round trip.
@@ -128,7 +131,8 @@ func parsePlace(text string) (Entry, error) {
 	score, name, ok := strings.Cut(text, "-")
 	n, err := strconv.ParseInt(score, 10, 64)
 	if !ok || err != nil {
-		return Entry{}, fmt.Errorf("place in the list: got %.80q, want the After of a dead-lettered record", text)
+		return Entry{}, setting.New("after", printable.Cut(text, 80), "a place in the list: empty, or the After of "+
+			"a dead-lettered record")
 	}
 	return Entry{name, n}, nil
 }
