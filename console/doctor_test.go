@@ -123,7 +123,7 @@ func TestBrokerAwayOnTheFirstPage(t *testing.T) {
 		f.broker.away.Store(&away)
 		f.changed("orders")
 		body := f.get("/").Body.String()
-		says(t, body, want, "<dt>Blocked</dt><dd>?</dd>", "not known: ready messages and consumers")
+		says(t, body, want, "<dt>Blocked or stopped</dt><dd>?</dd>", "not known: ready messages and consumers")
 		if strings.Contains(body, "<dt>Unaccounted for</dt><dd>0</dd>") == (dead > 0) {
 			t.Errorf("%d dead letters: %s", dead, body)
 		}

@@ -187,7 +187,7 @@ func (c *Console) beginLane(w http.ResponseWriter, r *http.Request) error {
 			"now shows the change that would be made.", c.lanePage)
 	}
 	j.Of = state.Messages
-	run, err := c.prepare(r.Context(), j, "")
+	run, err := c.prepare(r.Context(), j, 0)
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,8 @@ type replayView struct {
 	Verb   Verb
 	Queue  string
 	Filter filter
-	Job    *job // under way, or the last one; nil: none
+	Rate   string // of the form
+	Job    *job   // under way, or the last one; nil: none
 	State  jobState
 
 	Count       int  // of the preview
@@ -60,7 +61,7 @@ func (c *Console) jobPage(r *http.Request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	v := replayView{Verb: verb, Queue: queue, Filter: f, Job: c.jobs.of(queue)}
+	v := replayView{Verb: verb, Queue: queue, Filter: f, Rate: r.PostFormValue("rate"), Job: c.jobs.of(queue)}
 	if v.Job != nil {
 		v.State = v.Job.State()
 	}
@@ -206,8 +207,13 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 	j := &job{Verb: verb, Queue: v.Queue, Filter: f, Reason: whyOf(r), Actor: visitorOf(r).Actor}
 	j.Of, _ = strconv.Atoi(r.PostFormValue("count"))
 	refuse := func(code int, wrong string) error { return c.refuse(w, r, code, wrong, c.jobPage) }
-	if j.Reason == "" {
+	rate, err := strconv.ParseFloat(cmp.Or(strings.TrimSpace(r.PostFormValue("rate")), "0"), 64)
+	switch {
+	case j.Reason == "":
 		return refuse(http.StatusUnprocessableEntity, noReason)
+	case err != nil || !(rate >= 0):
+		return refuse(http.StatusUnprocessableEntity, "The rate must be a number of messages a second, or empty for no "+
+			"limit.")
 	}
 	if err := c.refuseBlocked(r, j.Queue); err != nil {
 		return err
@@ -230,7 +236,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 	if j.Of < 1 {
 		return refuse(http.StatusUnprocessableEntity, "There are no such dead letters now.")
 	}
-	run, err := c.prepare(r.Context(), j, r.PostFormValue("rate"))
+	run, err := c.prepare(r.Context(), j, rate)
 	if err != nil {
 		return err
 	}
@@ -253,12 +259,8 @@ func (c *Console) start(w http.ResponseWriter, j *job, run jobWork) error {
 // noReason refuses a form.
 const noReason = "Say why you do it; the audit keeps the text."
 
-// prepare finds the dead-letter queue, and returns the work of the job.
-func (c *Console) prepare(ctx context.Context, j *job, rate string) (jobWork, error) {
-	perSecond, err := strconv.ParseFloat(cmp.Or(strings.TrimSpace(rate), "0"), 64)
-	if err != nil || !(perSecond >= 0) {
-		return nil, formError("the rate must be a number of messages a second, or empty for no limit")
-	}
+// prepare finds the dead-letter queue, and returns the work of the job. rate is in messages a second; 0: no limit.
+func (c *Console) prepare(ctx context.Context, j *job, rate float64) (jobWork, error) {
 	q, from, err := c.broker.DeadLetters(ctx, j.Queue, deadletter.Queue{Progress: j.progress})
 	if err != nil {
 		return nil, err
@@ -280,7 +282,7 @@ func (c *Console) prepare(ctx context.Context, j *job, rate string) (jobWork, er
 			return j.Lane.change(ctx, j, q, c.store, file)
 		case j.Verb == VerbReplay:
 			done, err := q.Replay(ctx, deadletter.Replay{
-				Filter: f, Max: j.Of, Rate: perSecond, StopAfter: stopAfter, Watch: watchFor, OnBegin: begin,
+				Filter: f, Max: j.Of, Rate: rate, StopAfter: stopAfter, Watch: watchFor, OnBegin: begin,
 			})
 			return j.outcomeOf(done, err), err
 		}

@@ -63,6 +63,12 @@ func TestReplayFromFilterToResult(t *testing.T) {
 	body := checkPage(t, f, replay)
 	says(t, body, "orders: 3 dead letters would be replayed", "m-1", `name="count" value="3"`)
 	answers(t, f.post(replay, url.Values{"count": {"3"}}), http.StatusUnprocessableEntity, "Say why you do it")
+	answers(t, f.post(replay, url.Values{"count": {"3"}, "why": {"it is open"}, "rate": {"fast"}}),
+		http.StatusUnprocessableEntity, "The rate must be a number", `name="why" value="it is open"`,
+		`name="rate" value="fast"`)
+	says(t, checkPage(t, f, query("replay", "error", "other")), "0 dead letters would be replayed",
+		`<a href="doctor?queue=orders">The doctor</a> says where the dead`)
+	answers(t, f.get(query("dead", "after", "garbage")), http.StatusUnprocessableEntity, "after must be a place in the list")
 	f.broker.dead.gate = make(chan struct{})
 	form := url.Values{"count": {"3"}, "why": {"the bank is open"}}
 	w := f.post(replay, form)
@@ -91,6 +97,10 @@ func TestCountsAfterAChange(t *testing.T) {
 	f.causes.get(t.Context(), 0)
 	says(t, checkPage(t, f, query("dead")), "2 dead letters, 2 for the bank is closed")
 	says(t, checkPage(t, f, "/"), "2 of 2 died for", "the bank is closed")
+	f.broker.change(still(1))
+	f.changed("orders")
+	says(t, checkPage(t, f, query("queue")), `> dead letter</span>`)
+	says(t, checkPage(t, f, "/"), `> dead letter of orders</span>`)
 	for _, id := range []string{"m-1", "m-2"} {
 		need(t, f.store.NoteRemoved(t.Context(), "/", "orders", []counter.Message{{VHost: "/", Queue: "orders", ID: id}}))
 	}
