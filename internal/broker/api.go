@@ -35,6 +35,8 @@ var (
 
 	// ErrURL says that the URL does not lead to the API.
 	ErrURL = errors.New("the URL is wrong")
+
+	errBadRequest = errors.New("400 Bad Request") // as of a page beyond the last
 )
 
 // errLogin is an ErrDenied.
@@ -173,7 +175,7 @@ func (c *API) refusal(res *http.Response) error {
 		}
 		return fmt.Errorf("%s: it does not serve requests now", res.Status)
 	case http.StatusBadRequest:
-		return fmt.Errorf("%s: %s", res.Status, cmp.Or(says.Reason, "it gives no reason"))
+		return fmt.Errorf("%w: %s", errBadRequest, cmp.Or(says.Reason, "it gives no reason"))
 	}
 	return errors.New(res.Status)
 }
