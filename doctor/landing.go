@@ -105,6 +105,9 @@ func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listin
 		return Listing{}, setting.New("Management", "", "the URL of the management API, because AMQP cannot list queues")
 	}
 	api, err := need.API()
+	if err == nil {
+		err = TryManagement(ctx, conn, need)
+	}
 	if err != nil {
 		return Listing{}, err
 	}

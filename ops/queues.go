@@ -121,6 +121,9 @@ func (c *Collector) list(ctx context.Context, conn *amqp.Connection) (sight, err
 	if err != nil {
 		return sight{}, err
 	}
+	if err := api.Serves(ctx, conn); err != nil {
+		return sight{}, fmt.Errorf("management API: %w", err)
+	}
 	var all []broker.Listed
 	every := routesEvery
 	if len(c.lists.found) > 0 || c.lists.unsettled {
@@ -134,11 +137,7 @@ func (c *Collector) list(ctx context.Context, conn *amqp.Connection) (sight, err
 		alarms, _ = api.Alarms(ctx) // the other requests say why the API does not answer
 		return nil
 	})
-	asking.Go(func() error {
-		if err := api.Serves(ctx, conn); err != nil {
-			return err
-		}
-		var err error
+	asking.Go(func() (err error) {
 		all, err = api.List(ctx, c.VHost)
 		return err
 	})

@@ -99,7 +99,8 @@ func TestQueuesAreNotListed(t *testing.T) {
 		"denied": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }, cli.ExitDenied},
 		"defect": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 			cli.ExitUnreachable},
-		"hangs": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, cli.ExitUnreachable},
+		"hangs":  {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, cli.ExitUnreachable},
+		"astray": {http.NotFound, cli.ExitMisuse},
 	} {
 		api := httptest.NewServer(tt.reply)
 		t.Cleanup(api.Close)

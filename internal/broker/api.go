@@ -217,7 +217,7 @@ func escape(segments []string) string {
 func (c *API) Serves(ctx context.Context, conn *amqp.Connection) error {
 	have, err := fetch[struct{ Name string }](ctx, c, "", "cluster-name")
 	if errors.Is(err, ErrNoObject) {
-		err = fmt.Errorf("%w: correct host and port, and write them without /api", err)
+		err = fmt.Errorf("%w: %w: correct host and port, and write them without /api", err, ErrURL)
 	}
 	if err != nil {
 		return err

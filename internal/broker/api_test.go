@@ -135,7 +135,7 @@ func TestManagementErrors(t *testing.T) {
 	}
 	m.base, m.password = base+"/api", "hush:hush"
 	if err := m.Serves(ctx, &amqp.Connection{}); !errors.Is(err, ErrNoObject) ||
-		!strings.Contains(err.Error(), "without /api") {
+		!errors.Is(err, ErrURL) || !strings.Contains(err.Error(), "without /api") {
 		t.Errorf("a path that ends in /api: %v", err)
 	}
 	for _, err := range []error{err, unreachable} {
