@@ -219,7 +219,7 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 				shell.Operands(spec.Queue))
 		}
 		if err != nil && !errors.Is(err, broker.ErrNotFound) {
-			return err
+			return unlisted(b, err)
 		}
 	}
 	if err = topology.Repartition(ctx, conn, spec); errors.Is(err, topology.ErrRefused) {

@@ -196,8 +196,8 @@ func (c *examination) list(ctx context.Context, conn *amqp.Connection, need insp
 	return found.Queues, nil
 }
 
-// unlisted returns the error of a command that needs the list of all queues, with its exit code. An error of the
-// management API gets the source of its URL.
+// unlisted returns the error of a command that needs the management API, mostly to list all queues, with its exit code.
+// An error of the API gets the source of its URL.
 func unlisted(b *connect.Broker, err error) error {
 	code := cli.ExitCode(err)
 	switch {

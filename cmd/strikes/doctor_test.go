@@ -92,6 +92,10 @@ func TestDoctorLosesTheBroker(t *testing.T) {
 // So does declare, which needs the API before it deletes partitions.
 func TestQueuesAreNotListed(t *testing.T) {
 	t.Parallel()
+	shared := newQueue(t)
+	servertest.DeleteLater(t, append(broker.Partitions(shared, 3), broker.HashExchange(shared, 3))...)
+	mustOutput(t, strikesOn(t, shared, "declare", shared, "--partitions", "3"))
+	repartition := []string{"declare", shared, "--partitions", "2", "--repartition", "--type", "classic"}
 	for name, tt := range map[string]struct {
 		reply http.HandlerFunc
 		code  int
@@ -104,17 +108,14 @@ func TestQueuesAreNotListed(t *testing.T) {
 	} {
 		api := httptest.NewServer(tt.reply)
 		t.Cleanup(api.Close)
-		for _, command := range []string{"status", "doctor"} {
-			cmd := strikesOn(t, newQueue(t), command, "--management-url", api.URL)
+		for _, command := range [][]string{{"status"}, {"doctor"}, repartition} {
+			cmd := strikesOn(t, shared, append(command, "--management-url", api.URL)...)
 			code, out := ended(t, cmd)
 			if code != tt.code || !strings.HasSuffix(out, "; --management-url gives this URL\n") {
 				t.Errorf("%s, %s: exit code %d, want %d: %s", command, name, code, tt.code, out)
 			}
 		}
 	}
-	shared := newQueue(t)
-	servertest.DeleteLater(t, append(broker.Partitions(shared, 3), broker.HashExchange(shared, 3))...)
-	mustOutput(t, strikesOn(t, shared, "declare", shared, "--partitions", "3"))
 	for status, want := range map[int]int{http.StatusUnauthorized: cli.ExitDenied, http.StatusNotFound: cli.ExitMisuse} {
 		usual := withManagement(t, brokerURL(t), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
@@ -126,8 +127,7 @@ func TestQueuesAreNotListed(t *testing.T) {
 				t.Errorf("%s, %d at the usual address: exit code %d, want %d: %s", command, status, code, want, out)
 			}
 		}
-		if code, out := ended(t, strikesOn(t, shared, "declare", shared, "--partitions", "2", "--repartition", "--amqp-url",
-			usual)); code != want {
+		if code, out := ended(t, strikesOn(t, shared, append(repartition, "--amqp-url", usual)...)); code != want {
 			t.Errorf("declare, %d at the usual address: exit code %d, want %d: %s", status, code, want, out)
 		}
 	}
