@@ -17,7 +17,6 @@ type Proxy struct {
 	targets  []string                       // the servers, which it dials in turn
 	dialled  atomic.Int64                   // how often
 	treat    func(words []string) Treatment // of each request; nil: bytes are passed on as they come
-	joined   func() (left func())           // called for each connection; may be nil
 	listener net.Listener
 	tasks    sync.WaitGroup
 	ctx      context.Context //nolint:containedctx // ends the waits of the accepted connections
@@ -28,41 +27,43 @@ type Proxy struct {
 	deaf    atomic.Bool  // the bytes of the client are
 	refuse  atomic.Bool  // connections are refused
 
-	mu    sync.Mutex
-	pairs map[*pair]bool
+	mu     sync.Mutex
+	pairs  map[*pair]bool
+	joined func() (left func()) // of Watch; may be nil
 }
 
 // pair is one connection through a proxy.
 type pair struct {
 	client, server net.Conn
-	half           atomic.Bool // the server's side is closed, and the client's side stays open
-
-	frozen atomic.Bool
-	ice    sync.RWMutex // locked while frozen
+	half           atomic.Bool     // the server's side is closed, and the client's side stays open
+	frozen         atomic.Bool     // until it is cut
+	ctx            context.Context //nolint:containedctx // ends when it is cut
+	cut            context.CancelFunc
 }
 
 // New starts a proxy of the server at HOST:PORT, or of several, to which its connections lead in turn. It ends with
 // Close; when ctx is done it refuses new connections.
 func New(ctx context.Context, targets ...string) (*Proxy, error) {
-	return start(ctx, targets, nil, nil)
+	return start(ctx, targets, nil)
 }
 
-// NewWatched is New with a function that is called for each connection to the server. What it returns is called once
-// either side has ended it.
-func NewWatched(ctx context.Context, target string, joined func() (left func())) (*Proxy, error) {
-	return start(ctx, []string{target}, nil, joined)
-}
-
-func start(ctx context.Context, targets []string, treat func(words []string) Treatment,
-	joined func() func()) (*Proxy, error) {
+func start(ctx context.Context, targets []string, treat func(words []string) Treatment) (*Proxy, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy of %q: %w", targets, err)
 	}
-	p := &Proxy{targets: targets, treat: treat, joined: joined, listener: listener, pairs: map[*pair]bool{}}
+	p := &Proxy{targets: targets, treat: treat, listener: listener, pairs: map[*pair]bool{}}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	p.tasks.Go(p.accept)
 	return p, nil
+}
+
+// Watch has a function called for each connection to the server that is made from now on. What it returns is called
+// once either side has ended it.
+func (p *Proxy) Watch(joined func() (left func())) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.joined = joined
 }
 
 // Addr is where clients find it, HOST:PORT.
@@ -89,8 +90,11 @@ func (p *Proxy) join(client net.Conn) {
 	}
 	defer server.Close()
 	c := &pair{client: client, server: server}
+	c.ctx, c.cut = context.WithCancel(p.ctx)
+	defer c.cut()
 	p.mu.Lock()
 	p.pairs[c] = true
+	joined := p.joined
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
@@ -104,8 +108,8 @@ func (p *Proxy) join(client net.Conn) {
 		p.exchange(c)
 		return
 	}
-	if p.joined != nil {
-		defer p.joined()()
+	if joined != nil {
+		defer joined()()
 	}
 	var down sync.WaitGroup
 	down.Go(func() {
@@ -117,12 +121,6 @@ func (p *Proxy) join(client net.Conn) {
 	p.copy(c, server, client, func() bool { return c.half.Load() || p.deaf.Load() })
 	_ = server.Close()
 	down.Wait()
-}
-
-// thaw waits while the connection is frozen.
-func (c *pair) thaw() {
-	c.ice.RLock()
-	defer c.ice.RUnlock()
 }
 
 // dial connects to the next server that accepts a connection; nil: none does.
@@ -145,9 +143,11 @@ func (p *Proxy) copy(c *pair, to, from net.Conn, drop func() bool) {
 		if err != nil {
 			return
 		}
-		c.thaw()
+		if c.frozen.Load() {
+			<-c.ctx.Done()
+		}
 		if d := p.latency.Load(); d > 0 {
-			pause.For(p.ctx, time.Duration(d))
+			pause.For(c.ctx, time.Duration(d))
 		}
 		if drop() {
 			hole = true
@@ -175,20 +175,14 @@ func (p *Proxy) Cut() {
 	p.each(func(c *pair) {
 		_ = c.client.Close()
 		_ = c.server.Close()
-		if c.frozen.CompareAndSwap(true, false) {
-			c.ice.Unlock()
-		}
+		c.cut()
 	})
 }
 
 // Freeze passes on nothing more of the connections that there are, nor reads from them: a large write hangs. They stay
 // open until Cut.
 func (p *Proxy) Freeze() {
-	p.each(func(c *pair) {
-		if c.frozen.CompareAndSwap(false, true) {
-			c.ice.Lock()
-		}
-	})
+	p.each(func(c *pair) { c.frozen.Store(true) })
 }
 
 // Say sends b to all clients, as if the server had. Call it while nothing else is on its way.

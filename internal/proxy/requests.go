@@ -36,7 +36,7 @@ const (
 // something stays open, as it does when a network drops packets: the client finds out by its own timeout. It ends as
 // New's does.
 func NewStore(ctx context.Context, target string, treat func(words []string) Treatment) (*Proxy, error) {
-	return start(ctx, []string{target}, treat, nil)
+	return start(ctx, []string{target}, treat)
 }
 
 // sent is a request on its way.
@@ -47,11 +47,10 @@ type sent struct {
 
 // exchange passes on requests and replies until either side closes the connection.
 func (p *Proxy) exchange(c *pair) {
-	ctx, end := context.WithCancel(p.ctx) // ends the wait of a late reply when its client is gone
-	requests := make(chan sent, 1024)     // that have no reply yet
+	requests := make(chan sent, 1024) // that have no reply yet
 	var replies sync.WaitGroup
 	replies.Go(func() {
-		p.passReplies(ctx, c, requests)
+		p.passReplies(c, requests)
 		_ = c.client.Close()
 		for range requests { // passRequests may wait for room
 		}
@@ -59,7 +58,7 @@ func (p *Proxy) exchange(c *pair) {
 	p.passRequests(c, requests)
 	_ = c.server.Close()
 	close(requests)
-	end()
+	c.cut() // ends the wait of a late reply, whose client is gone
 	replies.Wait()
 }
 
@@ -95,12 +94,12 @@ func (p *Proxy) passRequests(c *pair, requests chan<- sent) {
 }
 
 // passReplies passes on the server's replies until the connection ends.
-func (p *Proxy) passReplies(ctx context.Context, c *pair, requests <-chan sent) {
+func (p *Proxy) passReplies(c *pair, requests <-chan sent) {
 	in, lost := bufio.NewReader(c.server), false
 	for {
 		if _, err := in.Peek(1); err != nil {
 			if c.half.Load() { // the client is not to know
-				<-ctx.Done()
+				<-c.ctx.Done()
 			}
 			return
 		}
@@ -119,7 +118,7 @@ func (p *Proxy) passReplies(ctx context.Context, c *pair, requests <-chan sent) 
 		if lost = lost || s.Lose == Reply || p.mute.Load(); lost {
 			continue
 		}
-		pause.For(ctx, time.Until(s.due))
+		pause.For(c.ctx, time.Until(s.due))
 		if _, err := io.WriteString(c.client, raw); err != nil {
 			return
 		}

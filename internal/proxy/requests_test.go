@@ -262,9 +262,10 @@ func (s *storeServer) awaitTaken(t *testing.T, want string) {
 func TestWatched(t *testing.T) {
 	server := newStoreServer(t)
 	seen := make(chan string, 9)
-	p, err := NewWatched(t.Context(), server.addr, func() func() { seen <- "joined"; return func() { seen <- "left" } })
+	p, err := New(t.Context(), server.addr)
 	need(t, err)
 	defer p.Close()
+	p.Watch(func() func() { seen <- "joined"; return func() { seen <- "left" } })
 	conn := dial(t, p)
 	if got := <-seen; got != "joined" {
 		t.Error(got)

@@ -21,7 +21,6 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/work"
 	"github.com/strikesmq/strikes/internal/audit"
-	"github.com/strikesmq/strikes/internal/proxy"
 )
 
 // inHTTP is the language of an endpoint: the process of the seat is the command strikes consume --http, as it is
@@ -33,7 +32,6 @@ const inHTTP = "http"
 type pusher struct {
 	log      *ledger.Log
 	binary   string
-	broker   *proxy.Proxy // that the consumer connects to
 	endpoint *fleet.Fleet // of one seat
 	address  string       // of the endpoint
 
@@ -44,11 +42,6 @@ type pusher struct {
 	stopped  time.Time // when this process was told to stop
 }
 
-func (p *pusher) close() {
-	p.endpoint.Close()
-	p.broker.Close()
-}
-
 // push makes a seat one of the language http.
 func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) error {
 	binary, err := k.binary.Strikes(ctx)
@@ -56,12 +49,9 @@ func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) error {
 		return err
 	}
 	p := &pusher{log: k.log, binary: binary}
-	if p.broker, err = proxy.NewWatched(ctx, s.Broker.Addr(), p.joined); err != nil {
-		return err
-	}
+	s.Broker.Watch(p.joined)
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // a port that is free
 	if err != nil {
-		p.broker.Close()
 		return fmt.Errorf("an address for the endpoint: %w", err)
 	}
 	p.address = listener.Addr().String()
@@ -72,7 +62,7 @@ func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) error {
 		Number: firstEndpoint + len(k.pushers)})
 	p.endpoint.Start(ctx)
 	k.pushers = append(k.pushers, p)
-	spec.AMQP, spec.Redis = k.broker.Through(p.broker.Addr()), s.Redis
+	spec.AMQP, spec.Redis = s.AMQP, s.Redis
 	s.Command = func(number int) (*exec.Cmd, io.Closer, error) {
 		of := spec
 		of.Number = number

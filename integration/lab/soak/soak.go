@@ -323,7 +323,7 @@ func reasonOf(headers amqp.Table) string {
 func (k *soak) close() error {
 	k.fleet.Close()
 	for _, p := range k.pushers {
-		p.close()
+		p.endpoint.Close()
 	}
 	k.link.Close()
 	return errors.Join(k.broker.Close(), k.store.Close(), k.dependency.Close(), k.binary.Remove(), k.log.Close())
