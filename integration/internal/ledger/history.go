@@ -25,8 +25,7 @@ type Log struct {
 // Append opens the part of a process in dir, and creates it if it does not exist.
 func Append(dir string, process int) (*Log, error) {
 	name := filepath.Join(dir, fmt.Sprintf("%06d.ndjson", process))
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY,
-		0o600)
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
@@ -58,20 +57,9 @@ func (l *Log) Close() error { return l.file.Close() }
 
 // Read returns the events of all parts in dir in the order of their times.
 func Read(dir string) ([]audit.Event, error) {
-	var all []audit.Event
-	tail := NewTail(dir)
-	for {
-		some, err := tail.Next()
-		if err != nil {
-			return nil, err
-		}
-		if len(some) == 0 {
-			break
-		}
-		all = append(all, some...)
-	}
+	all, err := NewTail(dir).Next()
 	slices.SortStableFunc(all, func(a, b audit.Event) int { return a.At.Compare(b.At) })
-	return all, nil
+	return all, err
 }
 
 // A Tail follows a history while it is written.

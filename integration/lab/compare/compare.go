@@ -153,13 +153,11 @@ func (l *lab) fill(ctx context.Context, out io.Writer) error {
 				fmt.Fprintf(out, "%-15s  %-7s  not applicable\n", w.Name, kind)
 				continue
 			}
-			began := time.Now()
 			cell, err := l.cell(ctx, w, kind)
 			if err != nil {
 				return fmt.Errorf("%s, %s queue: %w", name, kind, err)
 			}
 			cell.print(out, l.shown(), w, kind)
-			fmt.Fprintf(os.Stderr, "compare: %s, %s: %.0f s\n", name, kind, time.Since(began).Seconds())
 		}
 	}
 	return nil

@@ -61,23 +61,15 @@ func handle(log *ledger.Log, s spec, d *amqp.Delivery) error {
 
 // do does a job. Nothing cancels it.
 func do(j work.Job, dir string) error {
-	return j.Run(context.Background(), func() (int, error) { return countFailure(filepath.Join(dir, j.ID())) }, nil)
+	return j.Run(context.Background(), func() (int, error) { return countRun(dir, j.ID()) }, nil)
 }
 
-// countFailure counts a run of a message in a file that all processes share, and returns which one this is.
-func countFailure(name string) (int, error) {
-	file, err := os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY,
-		0o600)
+// countRun leaves a file for a run of a message, where all processes see it, and returns which run this is.
+func countRun(dir, id string) (int, error) {
+	file, err := os.CreateTemp(dir, id+".")
 	if err != nil {
 		return 0, err
 	}
-	defer file.Close()
-	if _, err := file.Write([]byte{'x'}); err != nil {
-		return 0, err
-	}
-	info, err := file.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return int(info.Size()), nil
+	runs, err := filepath.Glob(filepath.Join(dir, id+".*"))
+	return len(runs), errors.Join(err, file.Close())
 }

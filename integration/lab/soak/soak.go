@@ -266,20 +266,13 @@ func (k *soak) drained() error {
 	return nil
 }
 
-// takeDead writes down the messages of the dead-letter queue, and takes them out.
+// takeDead writes down the messages that the dead-letter queue has ready, and takes them out.
 func (k *soak) takeDead() error {
-	for taken := 1; taken > 0; {
-		taken = 0
-		err := k.broker.Drain(deadLetters, func(d *amqp.Delivery) {
-			taken++
-			k.found[d.MessageId] = true
-			k.log.Write(audit.Event{Kind: audit.Dead, ID: d.MessageId, Outcome: reasonOf(d.Headers)})
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return k.progress.Update()
+	err := k.broker.Drain(deadLetters, func(d *amqp.Delivery) {
+		k.found[d.MessageId] = true
+		k.log.Write(audit.Event{Kind: audit.Dead, ID: d.MessageId, Outcome: reasonOf(d.Headers)})
+	})
+	return errors.Join(err, k.progress.Update())
 }
 
 // collectDead reads the dead-letter queue until everything is there that was sent to it.
