@@ -109,7 +109,7 @@ var arrows = map[string][]string{
 		"internal/servers"},
 	"integration/internal/ledger": {"internal/audit"},
 	"integration/internal/work":   {"consumer", "internal/audit", "internal/pause"},
-	"integration/lab":             {"integration/internal/fleet", "integration/internal/rig", "integration/lab/..."},
+	"integration/lab":             {"integration/internal/fleet", "integration/lab/..."},
 	"integration/lab/...": join(public, join(laboratory, "internal/audit", "internal/broker", "internal/pause",
 		"internal/printable", "integration/internal/...", "integration/lab/ways")...),
 	"internal/audit": nil, // shares nothing with the code that it judges

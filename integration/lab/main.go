@@ -8,8 +8,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -18,31 +16,27 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/strikesmq/strikes/integration/internal/fleet"
-	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/integration/lab/bench"
 	"github.com/strikesmq/strikes/integration/lab/compare"
 	"github.com/strikesmq/strikes/integration/lab/soak"
 )
 
-// programs are those of the laboratory. Worker makes this process a child of the program, if it was started as one.
+// programs are those of the laboratory. They end this process if it has been given a wrong flag.
 var programs = []struct {
 	name, does string
 	run        func(ctx context.Context, args []string) error
-	worker     func()
 }{
-	{"soak", "runs consumers under faults, and checks the end of each message", soak.Run, soak.Worker},
-	{"bench", "compares the speed of strikes with its alternatives", bench.Run, func() {}},
-	{"compare", "runs the usual ways to retry under the same faults", compare.Run, compare.Worker},
+	{"soak", "runs consumers under faults, and checks the end of each message", soak.Run},
+	{"bench", "compares the speed of strikes with its alternatives", bench.Run},
+	{"compare", "runs the usual ways to retry under the same faults", compare.Run},
 }
 
 func main() {
 	logging.Disable() // of go-redis: it prints every failed dial
 	for _, p := range programs {
-		if len(os.Args) < 2 || os.Args[1] != p.name {
-			continue
+		if len(os.Args) > 1 && os.Args[1] == p.name {
+			os.Exit(run(p.name, p.run))
 		}
-		p.worker()
-		os.Exit(run(p.name, p.run))
 	}
 	fmt.Fprintln(os.Stderr, "usage: lab PROGRAM [flags]; PROGRAM -h lists the flags")
 	for _, p := range programs {
@@ -58,13 +52,9 @@ func run(name string, program func(ctx context.Context, args []string) error) (s
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go fleet.EndWithParent(ctx, cancel)
-	err := program(ctx, os.Args[2:])
-	if err == nil || errors.Is(err, flag.ErrHelp) {
-		return 0
+	if err := program(ctx, os.Args[2:]); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		return 1
 	}
-	fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
-	if errors.Is(err, rig.ErrUsage) {
-		return 2
-	}
-	return 1
+	return 0
 }

@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -10,13 +9,10 @@ import (
 
 // Parse parses a command line of flags alone.
 func Parse(f *flag.FlagSet, args []string) error {
-	if err := f.Parse(args); err != nil {
+	if err := f.Parse(args); err != nil || f.NArg() == 0 {
 		return err
 	}
-	if f.NArg() > 0 {
-		return fmt.Errorf("unknown argument %q", f.Arg(0))
-	}
-	return nil
+	return fmt.Errorf("unknown argument %q; -h lists the flags", f.Arg(0))
 }
 
 // List adds a flag for a list of some of the allowed names, separated by commas.
@@ -32,9 +28,3 @@ func List(f *flag.FlagSet, to *[]string, name, usage string, allowed ...string) 
 		return nil
 	})
 }
-
-// ErrUsage is wrapped by errors about a command line.
-var ErrUsage = errors.New("-h lists the flags")
-
-// Usage makes an error one about a command line.
-func Usage(err error) error { return fmt.Errorf("%w; %w", err, ErrUsage) }

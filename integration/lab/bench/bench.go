@@ -50,7 +50,7 @@ type config struct {
 func parseFlags(args []string) (config, error) {
 	kinds := []string{string(topology.Classic), string(topology.Quorum)}
 	c := config{only: contests[:len(contests)-1], types: kinds, failing: []int{0, 1, 10}}
-	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f := flag.NewFlagSet("bench", flag.ExitOnError)
 	rig.List(f, &c.only, "only", "the contests; if not given, all but the last", contests...)
 	rig.List(f, &c.types, "type", "of the queues", kinds...)
 	f.Func("failing", "of the messages, `PERCENT,…` (default 0,1,10)", c.setFailing)
@@ -93,7 +93,7 @@ type bench struct {
 func Run(ctx context.Context, args []string) (err error) {
 	c, err := parseFlags(args)
 	if err != nil {
-		return rig.Usage(err)
+		return err
 	}
 	b := &bench{config: c}
 	defer func() { err = errors.Join(err, b.close()) }()

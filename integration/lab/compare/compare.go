@@ -45,7 +45,7 @@ func parseFlags(args []string) (config, error) {
 	for _, w := range ways.All {
 		c.only = append(c.only, w.Name)
 	}
-	f := flag.NewFlagSet("compare", flag.ContinueOnError)
+	f := flag.NewFlagSet("compare", flag.ExitOnError)
 	f.IntVar(&c.messages, "messages", 1000, "`NUMBER` of the part with faults; the others have a part of that, or a "+
 		"multiple")
 	f.IntVar(&c.faults, "faults", 12, "`NUMBER` of faults")
@@ -70,14 +70,12 @@ func parseFlags(args []string) (config, error) {
 	return c, c.broker.Validate()
 }
 
-// Worker makes this process a consumer if it was started as one.
-func Worker() { fleet.Main(runWorker) }
-
-// Run fills the table and prints it.
+// Run fills the table and prints it. If this process was started as a consumer, it becomes one.
 func Run(ctx context.Context, args []string) error {
+	fleet.Main(runWorker)
 	c, err := parseFlags(args)
 	if err != nil {
-		return rig.Usage(err)
+		return err
 	}
 	return compare(ctx, c, os.Stdout)
 }

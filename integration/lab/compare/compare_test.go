@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 	"go.uber.org/goleak"
 
+	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/lab/ways"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -19,7 +20,7 @@ import (
 // TestMain makes this test binary a consumer process where it is started as one.
 func TestMain(m *testing.M) {
 	logging.Disable()
-	Worker()
+	fleet.Main(runWorker)
 	goleak.VerifyTestMain(m)
 }
 

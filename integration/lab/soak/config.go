@@ -49,7 +49,7 @@ const inRedis = "redis"
 
 func parseFlags(args []string) (config, error) {
 	c := config{languages: []string{inGo}, backlog: 1000}
-	f := flag.NewFlagSet("soak", flag.ContinueOnError)
+	f := flag.NewFlagSet("soak", flag.ExitOnError)
 	f.IntVar(&c.messages, "messages", 20000, "messages to publish")
 	f.IntVar(&c.faults, "faults", 24, "faults to inject, spread over the run; with -store-faults or -abandoned none, "+
 		"unless given")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -16,7 +17,7 @@ var need = servertest.Need
 
 // TestMain makes this test binary a consumer process where it is started as one.
 func TestMain(m *testing.M) {
-	Worker()
+	fleet.Main(runWorker)
 	os.Exit(m.Run())
 }
 

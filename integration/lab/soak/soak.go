@@ -48,14 +48,13 @@ const (
 	clusterArrival = 4 * time.Minute
 )
 
-// Worker makes this process a consumer if it was started as one.
-func Worker() { fleet.Main(runWorker) }
-
-// Run runs the soak and prints the report. It returns an error if a rule was violated.
+// Run runs the soak and prints the report. It returns an error if a rule was violated. If this process was started as a
+// consumer, it becomes one.
 func Run(ctx context.Context, args []string) (err error) {
+	fleet.Main(runWorker)
 	cfg, err := parseFlags(args)
 	if err != nil {
-		return rig.Usage(err)
+		return err
 	}
 	began := time.Now()
 	history, err := os.MkdirTemp("", "strikes-soak-")
