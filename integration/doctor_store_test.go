@@ -150,7 +150,7 @@ func TestDoctorExaminesACluster(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	cluster := private(t, func(ctx context.Context) (*cluster.Redis, error) {
-		return cluster.StartRedis(ctx, cluster.RedisOptions{NodeTimeout: 5 * time.Second})
+		return cluster.StartRedis(ctx, 5*time.Second)
 	})
 	for _, node := range cluster.Nodes {
 		ask(t, client(t, node), "CONFIG SET appendonly yes")
@@ -171,7 +171,7 @@ func TestDoctorGrantOnACluster(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	cluster := private(t, func(ctx context.Context) (*cluster.Redis, error) {
-		return cluster.StartRedis(ctx, cluster.RedisOptions{NodeTimeout: 5 * time.Second})
+		return cluster.StartRedis(ctx, 5*time.Second)
 	})
 	setUser := func(rights string) {
 		for _, node := range cluster.Nodes {

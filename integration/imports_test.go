@@ -67,7 +67,7 @@ var arrows = map[string][]string{
 
 	"internal/poll":       {"internal/pause"},
 	"internal/proxy":      {"internal/pause"},
-	"internal/servers":    nil,
+	"internal/servers":    {"internal/poll"},
 	"internal/servertest": {"internal/servers"},
 	"internal/proctest":   {"internal/poll"},
 
@@ -100,7 +100,7 @@ var arrows = map[string][]string{
 	"integration/console":          nil,
 	"integration/clients":          nil,
 	"integration/inbox":            nil,
-	"integration/internal/cluster": {"internal/proxy", "internal/servers"},
+	"integration/internal/cluster": {"internal/poll", "internal/proxy", "internal/servers"},
 	"integration/internal/rig": {"counter", "publisher", "topology", "integration/internal/cluster", "internal/pause",
 		"internal/poll", "internal/proxy", "internal/servers", "store/mysql", "store/postgres"},
 	"integration/internal/fleet": {"integration/internal/rig", "internal/pause", "internal/proxy"},

@@ -262,7 +262,7 @@ func TestStoreCheck(t *testing.T) {
 func TestStoreCluster(t *testing.T) {
 	t.Parallel()
 	cluster := private(t, func(ctx context.Context) (*cluster.Redis, error) {
-		return cluster.StartRedis(ctx, cluster.RedisOptions{})
+		return cluster.StartRedis(ctx, time.Second)
 	})
 	c := dialStore(t, servertest.Patient(t, cluster.URL))
 	takeSteps(t, c)

@@ -8,7 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
-	"time"
+
+	"github.com/strikesmq/strikes/internal/poll"
 )
 
 // logTail is how much of a server's log an error carries.
@@ -76,24 +77,21 @@ func (c *child) running() bool {
 // await calls probe until it succeeds. It gives up when ctx is done, after startTimeout, or as soon as the child has
 // ended. The error then has the end of the child's log and, unless the child has ended, the last error of the probe.
 func (c *child) await(ctx context.Context, probe func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	tick := time.NewTicker(probeEvery)
-	defer tick.Stop()
-
-	last := errors.New("not asked yet")
-	for {
-		select {
-		case <-c.done:
-			return fmt.Errorf("%s ended while starting (%w); its log ends:\n%s", c.name, c.err, c.tail())
-		case <-ctx.Done():
-			return fmt.Errorf("%s does not answer: %w; last: %w; its log ends:\n%s", c.name, ctx.Err(), last, c.tail())
-		case <-tick.C:
-		}
-		if last = bounded(ctx, probe); last == nil {
+	err := poll.Until(ctx, startTimeout, c.name+" to answer", func() error {
+		if !c.running() {
 			return nil
 		}
+		ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		return probe(ctx)
+	})
+	if !c.running() {
+		return fmt.Errorf("%s ended while starting (%w); its log ends:\n%s", c.name, c.err, c.tail())
 	}
+	if err != nil {
+		return errors.Join(ctx.Err(), fmt.Errorf("%w; its log ends:\n%s", err, c.tail()))
+	}
+	return nil
 }
 
 // kill ends the child without warning and waits for its end. A child that is over already is no error.

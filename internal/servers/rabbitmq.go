@@ -35,7 +35,6 @@ type RabbitMQ struct {
 	server
 	URL           string // amqp://guest:guest@127.0.0.1:PORT/
 	ManagementURL string // http://guest:guest@127.0.0.1:PORT, if it was asked for
-	Version       string // as the broker names it, such as "4.0.5"
 
 	opts       RabbitMQOptions
 	sbin       string
@@ -161,7 +160,6 @@ func (r *RabbitMQ) answers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.Version, _ = conn.Properties["version"].(string)
 	if err := conn.Close(); err != nil || r.ManagementURL == "" {
 		return err
 	}

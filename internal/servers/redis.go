@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/redis/go-redis/v9"
@@ -25,7 +26,8 @@ type RedisOptions struct {
 // RedisOptions.Args say otherwise.
 type Redis struct {
 	server
-	URL     string // redis://127.0.0.1:PORT/0, the same across Start
+	Addr    string // 127.0.0.1:PORT, the same across Start
+	URL     string // redis://127.0.0.1:PORT/0
 	Version string // as the server names it, such as "7.0.15"
 }
 
@@ -41,7 +43,7 @@ func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Redis{server: s, URL: "redis://" + s.addr(0) + "/0"}
+	r := &Redis{server: s, Addr: s.addr(0), URL: "redis://" + s.addr(0) + "/0"}
 	r.probe, r.args = r.answers, []string{bin}
 	if opts.Config != "" {
 		r.args = append(r.args, s.dir.join("redis.conf"))
@@ -63,16 +65,18 @@ func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
 }
 
 func (r *Redis) answers(ctx context.Context) error {
-	opts, err := redis.ParseURL(r.URL)
-	if err != nil {
+	return r.Do(func(rdb *redis.Client) error {
+		info, err := rdb.InfoMap(ctx, "server").Result()
+		r.Version = info["Server"]["redis_version"]
 		return err
+	})
+}
+
+// Do runs f with a client of its own, which sends nothing twice.
+func (r *Redis) Do(f func(*redis.Client) error) error {
+	rdb := redis.NewClient(&redis.Options{Addr: r.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
+	if err := errors.Join(f(rdb), rdb.Close()); err != nil {
+		return fmt.Errorf("%s: %w", r.Addr, err)
 	}
-	opts.MaxRetries, opts.ContextTimeoutEnabled = -1, true
-	rdb := redis.NewClient(opts)
-	info, err := rdb.InfoMap(ctx, "server").Result()
-	if err := errors.Join(err, rdb.Close()); err != nil {
-		return err
-	}
-	r.Version = info["Server"]["redis_version"]
 	return nil
 }

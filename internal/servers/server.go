@@ -20,7 +20,6 @@ import (
 
 const (
 	startTimeout = 2 * time.Minute // of a server that never answers, where ctx has no earlier deadline
-	probeEvery   = 100 * time.Millisecond
 	probeTimeout = 5 * time.Second
 )
 
@@ -63,14 +62,6 @@ func (s *server) Start(ctx context.Context) (err error) {
 	}
 	return nil
 }
-
-// Await calls probe until it succeeds, as Start does.
-func (s *server) Await(ctx context.Context, probe func(context.Context) error) error {
-	return s.child.await(ctx, probe)
-}
-
-// Probe fails unless the server answers within a few seconds.
-func (s *server) Probe(ctx context.Context) error { return bounded(ctx, s.probe) }
 
 // Running reports whether the server runs.
 func (s *server) Running() bool { return s.child.running() }
@@ -126,12 +117,6 @@ func (s *server) Close() error {
 		return fmt.Errorf("servers: closing %s: %w", s.name, err)
 	}
 	return nil
-}
-
-func bounded(ctx context.Context, probe func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	return probe(ctx)
 }
 
 // dialWithin dials as amqp091 asks, and bounds the handshake by ctx's deadline.

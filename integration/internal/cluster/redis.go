@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -13,16 +12,14 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
-const clusterMasters = 3 // the fewest that agree on a failover
-
-// RedisOptions configure a private Redis Cluster.
-type RedisOptions struct {
-	// NodeTimeout is how long a node may be silent before the others take it for dead. If zero, one second.
-	NodeTimeout time.Duration
-}
+const (
+	clusterMasters = 3               // the fewest that agree on a failover
+	patience       = 2 * time.Minute // with servers that are to find each other
+)
 
 // Redis is a private Redis Cluster of three masters with a replica each.
 type Redis struct {
@@ -30,31 +27,29 @@ type Redis struct {
 	Nodes []*servers.Redis
 }
 
-// StartRedis starts a private cluster and waits until every node reports it as whole. It leaves nothing behind when it
-// fails, and ctx has no effect once it has returned.
-func StartRedis(ctx context.Context, opts RedisOptions) (*Redis, error) {
-	if opts.NodeTimeout == 0 {
-		opts.NodeTimeout = time.Second
-	}
+// StartRedis starts a private cluster and waits until every node reports it as whole. A node that is silent for longer
+// than the timeout is dead to the others. StartRedis leaves nothing behind when it fails, and ctx has no effect once it
+// has returned.
+func StartRedis(ctx context.Context, nodeTimeout time.Duration) (*Redis, error) {
 	c := &Redis{}
-	if err := c.start(ctx, opts); err != nil {
+	if err := c.start(ctx, nodeTimeout); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting a private Redis Cluster: %w", err), c.Close())
 	}
 	return c, nil
 }
 
-func (c *Redis) start(ctx context.Context, opts RedisOptions) error {
+func (c *Redis) start(ctx context.Context, nodeTimeout time.Duration) error {
 	var addrs []string
 	for range 2 * clusterMasters {
 		node, err := servers.StartRedis(ctx, servers.RedisOptions{Cluster: true, Args: []string{
 			"--repl-diskless-sync-delay", "0",
-			"--cluster-node-timeout", strconv.FormatInt(opts.NodeTimeout.Milliseconds(), 10),
+			"--cluster-node-timeout", strconv.FormatInt(nodeTimeout.Milliseconds(), 10),
 		}})
 		if err != nil {
 			return err
 		}
 		c.Nodes = append(c.Nodes, node)
-		addrs = append(addrs, addr(node))
+		addrs = append(addrs, node.Addr)
 	}
 	c.URL = "redis+cluster://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
 	bin, err := servers.FindRedis()
@@ -73,8 +68,8 @@ func (c *Redis) start(ctx context.Context, opts RedisOptions) error {
 // Await waits until every node runs and does its part. Then the next one may fail.
 func (c *Redis) Await(ctx context.Context) error {
 	for _, node := range c.Nodes {
-		if err := node.Await(ctx, func(ctx context.Context) error { return whole(ctx, node) }); err != nil {
-			return fmt.Errorf("%s is not whole: %w", addr(node), err)
+		if err := poll.Until(ctx, patience, "a whole cluster", func() error { return whole(ctx, node) }); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -96,7 +91,7 @@ func (c *Redis) Master(ctx context.Context, key string) (*servers.Redis, error) 
 	var addrs []string
 	for _, node := range c.Nodes {
 		if node.Running() {
-			addrs = append(addrs, addr(node))
+			addrs = append(addrs, node.Addr)
 		}
 	}
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
@@ -105,7 +100,7 @@ func (c *Redis) Master(ctx context.Context, key string) (*servers.Redis, error) 
 	if err != nil {
 		return nil, fmt.Errorf("the master of %q: %w", key, err)
 	}
-	i := slices.IndexFunc(c.Nodes, func(node *servers.Redis) bool { return addr(node) == master.Options().Addr })
+	i := slices.IndexFunc(c.Nodes, func(node *servers.Redis) bool { return node.Addr == master.Options().Addr })
 	if i < 0 {
 		return nil, fmt.Errorf("no node is the master of %q, at %s", key, master.Options().Addr)
 	}
@@ -115,26 +110,9 @@ func (c *Redis) Master(ctx context.Context, key string) (*servers.Redis, error) 
 // Close kills the processes that still run and removes the directories.
 func (c *Redis) Close() error { return closeAll(c.Nodes) }
 
-func addr(node *servers.Redis) string {
-	u, err := url.Parse(node.URL)
-	if err != nil {
-		return node.URL
-	}
-	return u.Host
-}
-
-// do runs f on a client of its own.
-func do(node *servers.Redis, f func(*redis.Client) error) error {
-	rdb := redis.NewClient(&redis.Options{Addr: addr(node), MaxRetries: -1, ContextTimeoutEnabled: true})
-	if err := errors.Join(f(rdb), rdb.Close()); err != nil {
-		return fmt.Errorf("%s: %w", addr(node), err)
-	}
-	return nil
-}
-
 // says fails unless the node's reply to a command has this line.
 func says(ctx context.Context, node *servers.Redis, line string, command ...any) error {
-	return do(node, func(rdb *redis.Client) error {
+	return node.Do(func(rdb *redis.Client) error {
 		text, err := rdb.Do(ctx, command...).Text()
 		if err == nil && !strings.Contains("\n"+text, "\n"+line+"\r\n") {
 			err = fmt.Errorf("no %s in %q", line, text)

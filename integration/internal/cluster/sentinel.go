@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
@@ -36,11 +37,11 @@ func (s *Sentinel) start(ctx context.Context) (err error) {
 	if s.Master, err = s.add(ctx, servers.RedisOptions{Args: []string{"--repl-diskless-sync-delay", "0"}}); err != nil {
 		return err
 	}
-	host, port, _ := strings.Cut(addr(s.Master), ":")
+	host, port, _ := strings.Cut(s.Master.Addr, ":")
 	if s.Replica, err = s.add(ctx, servers.RedisOptions{Args: []string{"--replicaof", host, port}}); err != nil {
 		return err
 	}
-	if err := s.Replica.Await(ctx, func(ctx context.Context) error {
+	if err := poll.Until(ctx, patience, "the replica", func() error {
 		return says(ctx, s.Replica, "master_link_status:up", "INFO", "replication")
 	}); err != nil {
 		return err
@@ -55,12 +56,12 @@ sentinel failover-timeout NAME 3000
 		if err != nil {
 			return err
 		}
-		addrs = append(addrs, addr(sentinel))
+		addrs = append(addrs, sentinel.Addr)
 	}
 	s.URL = "redis+sentinel://" + addrs[0] + "/0?master_name=" + sentinelMaster + "&addr=" + strings.Join(addrs[1:],
 		"&addr=")
 	for _, sentinel := range s.nodes[2:] {
-		if err := sentinel.Await(ctx, func(ctx context.Context) error { return knowsAll(ctx, sentinel) }); err != nil {
+		if err := poll.Until(ctx, patience, "the sentinels", func() error { return knowsAll(ctx, sentinel) }); err != nil {
 			return err
 		}
 	}
@@ -77,7 +78,7 @@ func (s *Sentinel) add(ctx context.Context, opts servers.RedisOptions) (*servers
 
 // knowsAll fails unless a sentinel knows the two others and the replica.
 func knowsAll(ctx context.Context, sentinel *servers.Redis) error {
-	return do(sentinel, func(rdb *redis.Client) error {
+	return sentinel.Do(func(rdb *redis.Client) error {
 		cmd := redis.NewMapStringStringCmd(ctx, "SENTINEL", "MASTER", sentinelMaster)
 		err := rdb.Process(ctx, cmd)
 		known := cmd.Val()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -58,7 +59,7 @@ func OpenStore(ctx context.Context, args ...string) (*Store, error) {
 
 // OpenStoreCluster starts a Cluster for the records of one queue of the virtual host /.
 func OpenStoreCluster(ctx context.Context, queue string) (*Store, error) {
-	c, err := cluster.StartRedis(ctx, cluster.RedisOptions{})
+	c, err := cluster.StartRedis(ctx, time.Second)
 	if err != nil {
 		return nil, err
 	}
@@ -111,26 +112,16 @@ func (s *Store) Recovered(ctx context.Context) error {
 	return s.Cluster.Await(ctx)
 }
 
-// Do runs do with a client of the server that has the records.
-func (s *Store) Do(ctx context.Context, do func(*redis.Client) error) error {
-	r, err := s.redis(ctx)
-	if err != nil {
-		return err
-	}
-	opts, err := redis.ParseURL(r.URL)
-	if err != nil {
-		return err
-	}
-	rdb := redis.NewClient(opts)
-	return errors.Join(do(rdb), rdb.Close())
-}
-
 // Flush makes it forget everything.
 func (s *Store) Flush(ctx context.Context) error {
 	if s.Database != nil {
 		return s.kind.Do(ctx, s.Database.Addr, s.kind.forget...)
 	}
-	return s.Do(ctx, func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
+	r, err := s.redis(ctx)
+	if err != nil {
+		return err
+	}
+	return r.Do(func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
 }
 
 // Close ends it.
