@@ -132,20 +132,15 @@ func (r *RabbitMQ) StartMapper(ctx context.Context) (err error) {
 	})
 }
 
-// Ctl runs rabbitmqctl on the broker and returns its standard output. An error carries its standard error.
-func (r *RabbitMQ) Ctl(ctx context.Context, args ...string) (string, error) {
+// Ctl runs rabbitmqctl on the broker. An error carries its output.
+func (r *RabbitMQ) Ctl(ctx context.Context, args ...string) error {
 	all := append([]string{"--quiet", "--node", r.Node()}, args...)
 	cmd := exec.CommandContext(ctx, filepath.Join(r.sbin, "rabbitmqctl"), all...)
 	cmd.Env, cmd.Dir = r.env, r.dir.path
-	out, err := cmd.Output()
-	if err != nil {
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			err = fmt.Errorf("%w: %s%s", err, out, exit.Stderr)
-		}
-		return string(out), fmt.Errorf("servers: rabbitmqctl %q: %w", args, err)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("servers: rabbitmqctl %q: %w: %s", args, err, out)
 	}
-	return string(out), nil
+	return nil
 }
 
 // Close kills the processes that still run and removes the directory with all data. It must be called once; the broker

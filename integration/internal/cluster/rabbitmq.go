@@ -8,13 +8,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -72,7 +72,8 @@ func (c *RabbitMQ) start(ctx context.Context, opts servers.RabbitMQOptions) erro
 			return err
 		}
 	}
-	return c.whole(ctx)
+	// One that finds no other node starts alone.
+	return c.Nodes[rabbitNodes-1].Ctl(ctx, "await_online_nodes", strconv.Itoa(rabbitNodes), "--timeout", "60")
 }
 
 // connect puts a proxy between any two nodes.
@@ -88,24 +89,6 @@ func (c *RabbitMQ) connect(ctx context.Context) error {
 			}
 			c.links = append(c.links, link)
 		}
-	}
-	return nil
-}
-
-// whole fails unless the last node runs with all others. One that finds no other node starts alone.
-func (c *RabbitMQ) whole(ctx context.Context) error {
-	out, err := c.Nodes[len(c.Nodes)-1].Ctl(ctx, "cluster_status", "--formatter", "json")
-	if err != nil {
-		return err
-	}
-	var status struct {
-		Running []string `json:"running_nodes"`
-	}
-	if err := json.Unmarshal([]byte(out), &status); err != nil {
-		return fmt.Errorf("reading the cluster's status: %w", err)
-	}
-	if len(status.Running) != len(c.Nodes) {
-		return fmt.Errorf("only %q found each other", status.Running)
 	}
 	return nil
 }
