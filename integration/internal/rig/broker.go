@@ -165,9 +165,5 @@ func (b *Broker) Close() error {
 	case b.declared == "":
 		return nil
 	}
-	return b.OnChannel(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete(b.declared, false, false, false)
-		_, errDead := ch.QueueDelete(b.declared+".dlq", false, false, false)
-		return errors.Join(err, errDead, ch.ExchangeDelete(b.declared+".dlx", false, false))
-	})
+	return b.Delete(b.declared)
 }

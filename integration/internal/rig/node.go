@@ -105,6 +105,15 @@ func (n *Node) Queue(name string) (q amqp.Queue, err error) {
 	return q, err
 }
 
+// Delete deletes a queue with its dead-letter route.
+func (n *Node) Delete(queue string) error {
+	return n.OnChannel(func(ch *amqp.Channel) error {
+		_, err := ch.QueueDelete(queue, false, false, false)
+		_, errDead := ch.QueueDelete(queue+".dlq", false, false, false)
+		return errors.Join(err, errDead, ch.ExchangeDelete(queue+".dlx", false, false))
+	})
+}
+
 // Publish publishes messages and waits for all confirms.
 func (n *Node) Publish(ctx context.Context, all []publisher.Message) error {
 	dial := publisher.BufferedDialer(n.URL, amqp.Config{})

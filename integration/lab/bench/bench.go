@@ -16,13 +16,13 @@ package bench
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -53,7 +53,9 @@ func parseFlags(args []string) (config, error) {
 	f := flag.NewFlagSet("bench", flag.ExitOnError)
 	rig.List(f, &c.only, "only", "the contests; if not given, all but the last", contests...)
 	rig.List(f, &c.types, "type", "of the queues", kinds...)
-	f.Func("failing", "of the messages, `PERCENT,…` (default 0,1,10)", c.setFailing)
+	f.Func("failing", "of the messages, `PERCENT,…` (default 0,1,10)", func(text string) error {
+		return json.Unmarshal([]byte("["+text+"]"), &c.failing)
+	})
 	f.IntVar(&c.messages, "messages", 3000, "`NUMBER` in each queue")
 	f.IntVar(&c.rounds, "rounds", 5, "`NUMBER` that count; one before them warms up")
 	f.DurationVar(&c.time, "time", 2*time.Minute, "`LIMIT` of the whole bench, about: it does fewer rounds to keep it")
@@ -63,19 +65,10 @@ func parseFlags(args []string) (config, error) {
 	if c.messages < 100 || c.rounds < 1 || c.time <= 0 {
 		return c, errors.New("-messages must be 100 at least, -rounds 1 at least, and -time positive")
 	}
-	return c, nil
-}
-
-func (c *config) setFailing(text string) error {
-	c.failing = nil
-	for part := range strings.SplitSeq(text, ",") {
-		percent, err := strconv.Atoi(part)
-		if err != nil || percent < 0 || percent > 100 {
-			return fmt.Errorf("%q is not a percentage, want 0 to 100", part)
-		}
-		c.failing = append(c.failing, percent)
+	if len(c.failing) == 0 || slices.Min(c.failing) < 0 || slices.Max(c.failing) > 100 {
+		return c, fmt.Errorf("-failing is %d, must be percentages of 0 to 100", c.failing)
 	}
-	return nil
+	return c, nil
 }
 
 // bench has the servers and settings that the contestants of all rounds share.
@@ -153,7 +146,7 @@ func (b *bench) sample(ctx context.Context, c *Case, n int) (_ sample, err error
 	if err != nil {
 		return sample{}, err
 	}
-	defer func() { err = errors.Join(err, t.remove()) }()
+	defer func() { err = errors.Join(err, b.broker.Delete(t.spec.Queue)) }()
 	return c.measure(ctx, t)
 }
 

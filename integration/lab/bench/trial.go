@@ -22,7 +22,7 @@ type trial struct {
 	tally   *tally
 }
 
-// newTrial declares the queue for n messages. The caller removes it.
+// newTrial declares the queue for n messages. The caller deletes it.
 func (b *bench) newTrial(ctx context.Context, c *Case, n int) (*trial, error) {
 	b.queues++
 	t := &trial{bench: b, spec: c.spec, workers: 1, tally: newTally(n, c.failing)}
@@ -57,15 +57,6 @@ func consuming(l loop) measurement {
 		}
 		return s, errors.Join(t.await(ctx, t.spec.DeadLetterQueue, t.tally.dead()), t.await(ctx, t.spec.Queue, 0))
 	}
-}
-
-// remove deletes the queues and the exchange of newTrial.
-func (t *trial) remove() error {
-	return t.broker.OnChannel(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete(t.spec.Queue, false, false, false)
-		_, errDead := ch.QueueDelete(t.spec.DeadLetterQueue, false, false, false)
-		return errors.Join(err, errDead, ch.ExchangeDelete(t.spec.Queue+".dlx", false, false))
-	})
 }
 
 // await waits until a queue has its final depth.
