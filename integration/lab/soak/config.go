@@ -170,12 +170,10 @@ func (c config) validateTogether() error {
 	return nil
 }
 
-func (c config) promise() promise {
-	p := promise{kind: c.kind, limit: maxRetries + 1, handlerTimeout: c.handlerTimeout,
-		drainWithin: time.Minute + mostBackoff, cluster: c.broker.Cluster, ordered: c.ordered,
-		blind: slices.Contains(c.languages, inHTTP), outage: c.outage > 0}
-	if c.storeFaults != "" {
-		p.drainWithin = storeFaults[c.storeFaults].drain + mostBackoff
+// drainWithin is the time in which the queue has to drain.
+func (c config) drainWithin() time.Duration {
+	if f, is := storeFaults[c.storeFaults]; is {
+		return f.drain + mostBackoff
 	}
-	return p
+	return time.Minute + mostBackoff
 }

@@ -56,7 +56,7 @@ type outageReport struct {
 
 // checkOutage checks the three rules of an outage.
 func (j *judge) checkOutage() {
-	if !j.outage {
+	if j.outage == 0 {
 		return
 	}
 	if len(j.outages) != 1 {
@@ -84,8 +84,8 @@ func (j *judge) checkOutage() {
 		r.Attempts += during
 		switch m.Do {
 		case audit.Poison:
-			if r.Poison++; counted > j.limit || counted+unsure < j.limit {
-				j.Violated("exact", "%s had %d counted attempts, and its limit is %d: %s", m.ID, counted, j.limit, m)
+			if r.Poison++; counted > limit || counted+unsure < limit {
+				j.Violated("exact", "%s had %d counted attempts, and its limit is %d: %s", m.ID, counted, limit, m)
 			}
 		case audit.Succeed:
 			r.Counted += counted
@@ -124,7 +124,7 @@ func (j *judge) mostCounted(away span) int {
 	slices.SortFunc(firsts, time.Time.Compare)
 	if len(retries) > 0 && (len(firsts) < outageBreaker || slices.MinFunc(retries, time.Time.Compare).Before(
 		firsts[outageBreaker-1])) {
-		return (outageBreaker-1)*j.limit + 1
+		return (outageBreaker-1)*limit + 1
 	}
 	return outageBreaker
 }

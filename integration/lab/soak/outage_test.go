@@ -34,7 +34,7 @@ func TestOutage(t *testing.T) {
 	need(t, runSoak(t.Context(), cfg, history))
 	events, err := ledger.Read(history)
 	need(t, err)
-	r := check(cfg.promise(), events)
+	r := check(cfg, events)
 	if broken := r.Broken(); len(broken) > 0 {
 		t.Errorf("violated: %q", broken)
 	}
@@ -63,7 +63,7 @@ func outage(change func(h *history)) history {
 	h.published("later", audit.Succeed, audit.Confirmed)
 	h.run("later", 1, audit.OK)
 	for _, id := range []string{"poison2", "poison3"} {
-		for range strict.limit {
+		for range limit {
 			h.run(id, 1, audit.Failed)
 		}
 		h.dead(id)
@@ -116,7 +116,7 @@ func TestOutageRules(t *testing.T) {
 		"poison is dead-lettered early": {"exact", func(h *history) {
 			*h = append(*h, audit.Event{Kind: audit.Published, ID: "poison4", Do: audit.Poison, Seq: 9,
 				Outcome: audit.Confirmed, At: (*h)[len(*h)-1].At})
-			for range strict.limit {
+			for range limit {
 				h.uncounted("poison4", 1)
 			}
 			h.dead("poison4")
@@ -149,7 +149,7 @@ func TestOutageRules(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			of := strict
-			of.ordered, of.outage = false, true
+			of.ordered, of.outage = false, time.Minute
 			r := check(of, outage(tc.change))
 			if tc.want == "" && len(r.Broken()) > 0 {
 				t.Errorf("found %q", r.Broken())

@@ -22,18 +22,6 @@ var rules = audit.Rules{
 	{"resumed", "soon after an outage, an attempt succeeded or was counted in every process"},
 }
 
-// promise has the settings of a soak on which the rules depend.
-type promise struct {
-	kind           string // of the queue
-	limit          int    // failed attempts that dead-letter a message
-	handlerTimeout time.Duration
-	drainWithin    time.Duration
-	cluster        bool // the broker has several nodes, of which one at a time may fail
-	ordered        bool // in each lane
-	blind          bool // some consumers do not tell when they send BEGUN
-	outage         bool // all handlers call a service that is away once, and consumers have a breaker
-}
-
 // report is the result of a soak.
 type report struct {
 	Messages     int            `json:"messages"`
@@ -54,6 +42,8 @@ type report struct {
 type span struct{ from, to time.Time }
 
 const (
+	// limit is how many failed attempts dead-letter a message.
+	limit = maxRetries + 1
 	// left is how long after its deadline a handler is abandoned.
 	left = 2 * time.Second
 	// unaware is for how long a process may not know that its session was lost.
@@ -64,10 +54,10 @@ const (
 	election = 2 * time.Second
 )
 
-// judge is a history with its faults.
+// judge is the history of a soak with its faults.
 type judge struct {
 	*audit.Model
-	promise
+	config
 	report   *report
 	begun    map[string]time.Time // when each kind of fault last was
 	upsets   []span               // of the broker
@@ -81,11 +71,11 @@ type judge struct {
 }
 
 // check decides the rules from a history in the order of its times.
-func check(p promise, history []audit.Event) *report {
-	j := &judge{Model: audit.NewModel(rules), promise: p, begun: map[string]time.Time{}, opened: map[int]time.Time{}}
+func check(c config, history []audit.Event) *report {
+	j := &judge{Model: audit.NewModel(rules), config: c, begun: map[string]time.Time{}, opened: map[int]time.Time{}}
 	j.report = &report{Report: j.Report, FaultsByKind: map[string]int{}}
-	j.Add(audit.Event{Kind: audit.Setup, Plan: &audit.Plan{MaxRetries: p.limit - 1, HandlerTimeout: p.handlerTimeout,
-		Ordered: p.ordered}})
+	j.Add(audit.Event{Kind: audit.Setup, Plan: &audit.Plan{MaxRetries: maxRetries, HandlerTimeout: c.handlerTimeout,
+		Ordered: c.ordered}})
 	for _, e := range history {
 		j.add(e)
 	}
@@ -166,7 +156,7 @@ func (j *judge) addFault(e audit.Event) {
 		if e.Fault == audit.BrokerKill {
 			j.upsets = append(j.upsets, span{e.At, e.At})
 		}
-	case j.cluster:
+	case j.broker.Cluster:
 		// deliveries of the node's clients go to others; their sessions stay, and the broker ignores their acks
 		j.upsets = append(j.upsets, span{j.begun[e.Fault], e.At.Add(aftermath)})
 	}
@@ -237,9 +227,9 @@ func (j *judge) checkBound(m *audit.Message) {
 	switch {
 	case handled > max(m.Copies, 1):
 		j.Violated("bound", "%s ran again after it was handled: %s", m.ID, m)
-	case len(m.Dead) > 0 && m.Do != audit.Reject && len(m.Attempts)+j.untold(m) < j.limit:
+	case len(m.Dead) > 0 && m.Do != audit.Reject && len(m.Attempts)+j.untold(m) < limit:
 		j.Violated("bound", "%s was dead-lettered after %d attempts, and its limit is %d: %s", m.ID, len(m.Attempts),
-			j.limit, m)
+			limit, m)
 	}
 }
 
@@ -290,8 +280,8 @@ func (j *judge) upset(from, to time.Time) bool {
 // untold is the number of attempts at a message that may have been counted before it was dead-lettered, although their
 // handler did not begin. Their process or session ended between BEGUN and its reply. Those that are told need no guess.
 func (j *judge) untold(m *audit.Message) (n int) {
-	if !j.blind {
-		return 0
+	if !slices.Contains(j.languages, inHTTP) {
+		return 0 // all consumers tell when they send BEGUN
 	}
 	to := j.end // its consumer may have had no time to write the decision down
 	if len(m.Decided) > 0 {
@@ -320,8 +310,8 @@ func (j *judge) checkDrained() {
 		if j.Violations["drained"].Count == 0 {
 			j.Violated("drained", "the queue was never seen drained")
 		}
-	case took > j.drainWithin:
-		j.Violated("drained", "it took %v to drain the queue, and may take %v", took, j.drainWithin)
+	case took > j.drainWithin():
+		j.Violated("drained", "it took %v to drain the queue, and may take %v", took, j.drainWithin())
 		fallthrough
 	default:
 		j.report.DrainSeconds = seconds(took)

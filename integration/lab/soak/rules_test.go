@@ -129,7 +129,7 @@ func play(v variant) history {
 	return h
 }
 
-var strict = promise{kind: "quorum", limit: 4, handlerTimeout: time.Second, drainWithin: time.Minute, ordered: true}
+var strict = config{kind: "quorum", handlerTimeout: time.Second, ordered: true}
 
 // TestBrokenConsumersAreFound has each rule find the consumers that break it, and no rule find one that works.
 func TestBrokenConsumersAreFound(t *testing.T) {
@@ -166,7 +166,7 @@ func TestBrokenConsumersAreFound(t *testing.T) {
 }
 
 // judged is the report on a history whose order is not promised, once its events are in the order of their times.
-func (h history) judged(of promise) *report {
+func (h history) judged(of config) *report {
 	slices.SortStableFunc(h, func(a, b audit.Event) int { return a.At.Compare(b.At) })
 	of.ordered = false
 	return check(of, h)
@@ -301,7 +301,9 @@ func TestAttemptsThatAreNotTold(t *testing.T) {
 		h.add(audit.Event{Kind: audit.Exited, Process: 2, Err: "signal: killed"})
 		h.dead("x")
 		of := strict
-		of.blind = blind
+		if blind {
+			of.languages = []string{inHTTP}
+		}
 		if f := h.judged(of).Violations["bound"]; f.Count > 0 == blind {
 			t.Errorf("blind %v: %+v", blind, f)
 		}
@@ -320,7 +322,7 @@ func TestAClusterTakesBack(t *testing.T) {
 			h.add(audit.Event{Kind: kind, Fault: "partition", At: noon.Add(time.Duration(i)*time.Second - tc.before)})
 		}
 		of := strict
-		of.cluster = tc.cluster
+		of.broker.Cluster = tc.cluster
 		if f := h.judged(of).Violations["bound"]; f.Count != tc.want {
 			t.Errorf("%+v: %+v", tc, f)
 		}

@@ -69,7 +69,7 @@ func Run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	found := check(cfg.promise(), events)
+	found := check(cfg, events)
 	err = json.NewEncoder(os.Stdout).Encode(struct {
 		Seconds float64 `json:"seconds"`
 		Type    string  `json:"type"`
@@ -230,7 +230,7 @@ func (k *soak) say(format string, args ...any) {
 func (k *soak) drain(ctx context.Context) error {
 	began := time.Now()
 	k.log.Write(audit.Event{Kind: audit.Quiet})
-	within := k.cfg.promise().drainWithin
+	within := k.cfg.drainWithin()
 	for {
 		err := poll.Until(ctx, within-time.Since(began), "the queue to drain", k.drained)
 		stopped := k.fleet.Stop()
