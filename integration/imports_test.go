@@ -103,7 +103,7 @@ var arrows = map[string][]string{
 	"integration/internal/cluster": {"internal/poll", "internal/proxy", "internal/servers"},
 	"integration/internal/rig": {"counter", "publisher", "topology", "integration/internal/cluster", "internal/pause",
 		"internal/poll", "internal/proxy", "internal/servers", "store/mysql", "store/postgres"},
-	"integration/internal/fleet": {"integration/internal/rig", "internal/pause", "internal/proxy"},
+	"integration/internal/fleet": {"integration/internal/rig", "internal/pause", "internal/poll", "internal/proxy"},
 	"integration/internal/faults": {"integration/internal/cluster", "integration/internal/fleet",
 		"integration/internal/ledger", "integration/internal/rig", "internal/audit", "internal/pause", "internal/proxy",
 		"internal/servers"},

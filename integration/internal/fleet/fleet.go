@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/internal/poll"
 )
 
 const (
@@ -95,6 +96,21 @@ func (f *Fleet) Stop() error {
 		return fmt.Errorf("a consumer process did not stop within %v", stopWithin)
 	}
 	return nil
+}
+
+// Drain waits until drained returns nil, and stops the fleet to see that nothing comes back that it still held. If some
+// messages are ready then, the fleet starts again. An error leaves it stopped.
+func (f *Fleet) Drain(ctx context.Context, within time.Duration, drained func() error,
+	ready func() (int, error)) error {
+	for end := time.Now().Add(within); ; f.Start(ctx) {
+		err := poll.Until(ctx, time.Until(end), "the queue to drain", drained)
+		if err = errors.Join(err, f.Stop()); err != nil {
+			return err
+		}
+		if n, err := ready(); err == nil && n == 0 {
+			return nil
+		}
+	}
 }
 
 func (f *Fleet) signal(sig syscall.Signal) {

@@ -206,13 +206,14 @@ func (r *run) all(ctx context.Context, due []faults.Fault) error {
 			return err
 		}
 	}
-	drained, err := r.drain(ctx)
-	if err != nil {
-		return err
+	ready := func() (int, error) {
+		n, _, err := r.queues.Depths()
+		return n, err
 	}
-	_ = r.fleet.Stop() // one that hangs was killed
-	if drained {
+	if err := r.fleet.Drain(ctx, r.part.within, r.drained, ready); err == nil {
 		r.log.Write(audit.Event{Kind: audit.Drained})
+	} else if ctx.Err() != nil {
+		return err
 	}
 	return r.collect(ctx)
 }
@@ -244,37 +245,17 @@ func (r *run) publishUpTo(ctx context.Context, n int) error {
 	return r.lab.broker.Publish(ctx, all)
 }
 
-// drain waits until every message is handled or dead-lettered, or until the queue is empty and idle. Then it stops the
-// fleet to see that nothing comes back. It gives up when the part's time is over.
-func (r *run) drain(ctx context.Context) (bool, error) {
-	end := time.Now().Add(r.part.within)
-	for time.Now().Before(end) {
-		over, err := r.drained()
-		if err != nil {
-			return false, err
-		}
-		if over {
-			_ = r.fleet.Stop() // one that hangs was killed
-			ready, _, err := r.queues.Depths()
-			if err != nil || ready == 0 {
-				return true, err
-			}
-			r.fleet.Start(ctx)
-		}
-		if !pause.For(ctx, 100*time.Millisecond) {
-			return false, ctx.Err()
-		}
-	}
-	return false, nil
-}
-
-func (r *run) drained() (bool, error) {
+// drained fails unless every message is handled or dead-lettered, or the queue is empty and idle.
+func (r *run) drained() error {
 	if err := r.progress.Update(); err != nil {
-		return false, err
+		return err
 	}
 	ready, dead, err := r.queues.Depths()
 	accounted := len(r.progress.Done)+dead >= len(r.jobs)
-	return ready == 0 && (accounted || time.Since(r.progress.Last) > r.part.idle), err
+	if err == nil && (ready > 0 || !accounted && time.Since(r.progress.Last) < r.part.idle) {
+		err = errors.New("messages are left")
+	}
+	return err
 }
 
 // collect takes the messages out of the queues, and writes down where they were. A dead letter, or one in a queue with

@@ -225,30 +225,16 @@ func (k *soak) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(k.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// drain waits until every message is done and the queue is empty, and stops the fleet to see that nothing it still held
-// comes back; else it starts it again.
+// drain waits until every message is done and the queue is empty.
 func (k *soak) drain(ctx context.Context) error {
-	began := time.Now()
 	k.log.Write(audit.Event{Kind: audit.Quiet})
-	within := k.cfg.drainWithin()
-	for {
-		err := poll.Until(ctx, within-time.Since(began), "the queue to drain", k.drained)
-		stopped := k.fleet.Stop()
-		if err == nil {
-			err = stopped
-		}
-		if err != nil {
-			k.log.Write(audit.Event{Kind: audit.Undrained, Err: err.Error()})
-			return ctx.Err()
-		}
-		n, err := k.broker.Depth(queue)
-		if err == nil && n == 0 {
-			k.log.Write(audit.Event{Kind: audit.Drained})
-			return nil
-		}
-		k.say("%d messages came back when the consumers stopped", n)
-		k.fleet.Start(ctx)
+	ready := func() (int, error) { return k.broker.Depth(queue) }
+	if err := k.fleet.Drain(ctx, k.cfg.drainWithin(), k.drained, ready); err != nil {
+		k.log.Write(audit.Event{Kind: audit.Undrained, Err: err.Error()})
+		return ctx.Err()
 	}
+	k.log.Write(audit.Event{Kind: audit.Drained})
+	return nil
 }
 
 func (k *soak) drained() error {
