@@ -34,10 +34,11 @@ func reservePorts(n int) (ports []int, kept []io.Closer, err error) {
 		}
 	}
 	err = fmt.Errorf("no %d free loopback ports in %d-%d", n, firstPort, lastPort)
-	return nil, nil, errors.Join(err, last, closeAll(kept))
+	return nil, nil, errors.Join(err, last, CloseAll(kept))
 }
 
-func closeAll(all []io.Closer) error {
+// CloseAll closes each.
+func CloseAll[C io.Closer](all []C) error {
 	var errs []error
 	for _, c := range all {
 		errs = append(errs, c.Close())

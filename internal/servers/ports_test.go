@@ -30,7 +30,7 @@ func TestPortsAreReserved(t *testing.T) {
 		t.Errorf("%d was reserved twice", ports[0])
 		_ = again.Close()
 	}
-	if err := closeAll(slices.Concat(kept, alsoKept)); err != nil {
+	if err := CloseAll(slices.Concat(kept, alsoKept)); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := reserve(ports[0]); err == nil {

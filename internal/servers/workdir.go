@@ -43,10 +43,10 @@ func newWorkdir(ports int) (_ *workdir, err error) {
 		return nil, err
 	}
 	if w.path, err = os.MkdirTemp("", "strikes-server-"); err != nil {
-		return nil, errors.Join(err, closeAll(w.kept))
+		return nil, errors.Join(err, CloseAll(w.kept))
 	}
 	if err := w.startGuard(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(w.path), closeAll(w.kept))
+		return nil, errors.Join(err, os.RemoveAll(w.path), CloseAll(w.kept))
 	}
 	return w, nil
 }
@@ -85,7 +85,7 @@ func (w *workdir) watch(group int, lives bool) error {
 // close kills the processes that still run, removes the directory, waits for the guard that does both, and gives the
 // ports back.
 func (w *workdir) close() error {
-	err := errors.Join(w.stdin.Close(), w.guard.Wait(), closeAll(w.kept))
+	err := errors.Join(w.stdin.Close(), w.guard.Wait(), CloseAll(w.kept))
 	if err != nil {
 		return fmt.Errorf("removing %s: %w", w.path, err)
 	}

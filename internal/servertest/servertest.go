@@ -62,10 +62,7 @@ func shared[S io.Closer, O any](start func(context.Context, O) (S, error), opts 
 // with its result.
 func Run(m interface{ Run() int }) (code int) {
 	code = m.Run()
-	err := errors.Join(deleteLeftovers(), os.RemoveAll(programs.dir))
-	for _, s := range started.all {
-		err = errors.Join(err, s.Close())
-	}
+	err := errors.Join(deleteLeftovers(), os.RemoveAll(programs.dir), servers.CloseAll(started.all))
 	http.DefaultClient.CloseIdleConnections() // to a server that other tests share
 
 	if code == 0 { // after a failure, leaks are no news

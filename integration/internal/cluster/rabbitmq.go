@@ -121,19 +121,7 @@ func (c *RabbitMQ) each(node *servers.RabbitMQ, do func(*proxy.Proxy)) {
 
 // Close kills the processes that still run and removes the directories.
 func (c *RabbitMQ) Close() error {
-	var errs []error
-	for _, link := range c.links {
-		errs = append(errs, link.close())
-	}
-	return errors.Join(append(errs, closeAll(c.Nodes))...)
-}
-
-func closeAll[S io.Closer](all []S) error {
-	var errs []error
-	for _, c := range all {
-		errs = append(errs, c.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(servers.CloseAll(c.links), servers.CloseAll(c.Nodes))
 }
 
 // rabbitLink is a proxy between two nodes: in the port mapper of one, it stands for the other.
@@ -156,7 +144,8 @@ func newRabbitLink(ctx context.Context, from, to *servers.RabbitMQ) (*rabbitLink
 	return &rabbitLink{from: from, to: to, proxy: p, entry: entry}, nil
 }
 
-func (l *rabbitLink) close() error {
+// Close ends it.
+func (l *rabbitLink) Close() error {
 	l.proxy.Close()
 	return l.entry.Close()
 }

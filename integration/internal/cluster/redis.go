@@ -108,7 +108,7 @@ func (c *Redis) Master(ctx context.Context, key string) (*servers.Redis, error) 
 }
 
 // Close kills the processes that still run and removes the directories.
-func (c *Redis) Close() error { return closeAll(c.Nodes) }
+func (c *Redis) Close() error { return servers.CloseAll(c.Nodes) }
 
 // says fails unless the node's reply to a command has this line.
 func says(ctx context.Context, node *servers.Redis, line string, command ...any) error {

@@ -91,4 +91,4 @@ func knowsAll(ctx context.Context, sentinel *servers.Redis) error {
 }
 
 // Close kills the processes that still run and removes the directories.
-func (s *Sentinel) Close() error { return closeAll(s.nodes) }
+func (s *Sentinel) Close() error { return servers.CloseAll(s.nodes) }

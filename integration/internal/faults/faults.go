@@ -2,6 +2,7 @@
 package faults
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -122,14 +123,8 @@ func (in *Injector) lock(what string) (unlock func()) {
 }
 
 func (in *Injector) lasts(k Kind) time.Duration {
-	least := k.least
-	if least == 0 {
-		least = k.most / 4
-	}
-	if least == k.most {
-		return k.most
-	}
-	return least + time.Duration(in.intN(int((k.most-least)/time.Millisecond)))*time.Millisecond
+	least := cmp.Or(k.least, k.most/4)
+	return least + time.Duration(in.intN(int((k.most-least)/time.Millisecond)+1))*time.Millisecond
 }
 
 func (in *Injector) intN(n int) int {
