@@ -29,10 +29,7 @@ func attemptOf(id, token string) counter.Attempt {
 // client returns a client for commands that a Counter does not send.
 func client(t *testing.T, store *servers.Redis) *redis.Client {
 	t.Helper()
-	opts, err := redis.ParseURL(store.URL)
-	need(t, err)
-	opts.MaxRetries, opts.ContextTimeoutEnabled = -1, true
-	rdb := redis.NewClient(opts)
+	rdb := redis.NewClient(&redis.Options{Addr: store.Addr, MaxRetries: -1, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { rdb.Close() })
 	return rdb
 }
@@ -292,13 +289,6 @@ func TestStoreCluster(t *testing.T) {
 	master, err := cluster.Master(t.Context(), "{%2F/orders}")
 	need(t, err)
 	survives(t, dialStore(t, cluster.URL), master)
-}
-
-func TestStoreSentinel(t *testing.T) {
-	t.Parallel()
-	trio := private(t, cluster.StartSentinel)
-	takeSteps(t, dialStore(t, servertest.Patient(t, trio.URL)))
-	survives(t, dialStore(t, trio.URL), trio.Master)
 }
 
 // survives kills the master and takes the same step, with the same token, until it is answered, as a consumer does. The

@@ -1,4 +1,4 @@
-// Package cluster starts servers that fail over: a RabbitMQ cluster, a Redis Cluster, a Redis with sentinels.
+// Package cluster starts servers that fail over: a RabbitMQ cluster, and a Redis Cluster.
 //
 // As those of package servers they are private children of this process. Their methods, and those of their nodes, are
 // for one goroutine at a time.
