@@ -7,8 +7,10 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
@@ -50,20 +52,80 @@ func TestKilledParent(t *testing.T) {
 	for _, addr := range []string{rabbitURL, redisURL, "localhost:" + dist, "localhost:" + mapper} {
 		hostPort, _, _ := strings.Cut(addr, "/")
 		_, port, _ := strings.Cut(hostPort, ":")
-		proctest.LoopbackOnly(t, port)
+		loopbackOnly(t, port)
 	}
-	if users := proctest.Users(t, dir); len(users) < 4 {
-		t.Errorf("seen to run: %q; want at least two guards, epmd and RabbitMQ", users)
+	if seen := users(t, dir); len(seen) < 4 {
+		t.Errorf("seen to run: %q; want at least two guards, epmd and RabbitMQ", seen)
 	}
 	if err := parent.Process.Kill(); err != nil {
 		t.Error(err)
 	}
 	_ = parent.Wait() // it was killed
-	proctest.NothingLeft(t, dir)
+	nothingLeft(t, dir)
 	for _, addr := range []string{rabbitURL, redisURL} {
 		host, _, _ := strings.Cut(addr, "/")
 		if conn, err := net.Dial("tcp", host); err == nil {
 			t.Errorf("%s still listens: %v", addr, conn.Close())
+		}
+	}
+}
+
+// nothingLeft fails the test if files in dir, or processes that use it, do not disappear.
+func nothingLeft(t *testing.T, dir string) {
+	t.Helper()
+	proctest.Within(t, time.Minute, func() error {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		var left []string
+		for _, e := range entries {
+			left = append(left, e.Name())
+		}
+		if left = append(left, users(t, dir)...); len(left) > 0 {
+			return fmt.Errorf("left behind: %q", left)
+		}
+		return nil
+	})
+}
+
+// users lists the processes with dir in their command line or environment, as every child of package servers has.
+func users(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	out, err := exec.CommandContext(context.WithoutCancel(t.Context()), "ps", "axwwe", "-o", "pid=,args=").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, dir+string(filepath.Separator)) {
+			all = append(all, line[:min(len(line), 200)])
+		}
+	}
+	return all
+}
+
+// loopbackOnly dials port on every address of this machine: where it is bound to 127.0.0.1, not even 127.0.0.2 answers.
+func loopbackOnly(t *testing.T, port string) {
+	t.Helper()
+	if conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", "127.0.0.1:"+port); err != nil {
+		t.Errorf("no listener: %v", err)
+	} else {
+		_ = conn.Close()
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ips := []net.IP{net.IPv4(127, 0, 0, 2)}
+	for _, addr := range addrs {
+		if ipNet, ok := addr.(*net.IPNet); ok && ipNet.IP.IsGlobalUnicast() {
+			ips = append(ips, ipNet.IP)
+		}
+	}
+	for _, ip := range ips {
+		if conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(t.Context(),
+			"tcp", net.JoinHostPort(ip.String(), port)); err == nil {
+			t.Errorf("port %s listens on %s too: %v", port, ip, conn.Close())
 		}
 	}
 }
