@@ -41,6 +41,7 @@ require (
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/jackc/pgx/v5 v5.12.0
+	github.com/prometheus/procfs v0.22.0
 	github.com/strikesmq/strikes/store/mysql v0.0.0
 	github.com/strikesmq/strikes/store/postgres v0.0.0
 	go.opentelemetry.io/auto/sdk v1.2.1 // indirect

@@ -1,12 +1,10 @@
 package bench
 
 import (
-	"bytes"
-	"os"
-	"path/filepath"
-	"strconv"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // cpu is the CPU time used by the broker, by the store, and by this program, the client that is measured.
@@ -25,30 +23,14 @@ func (c cpu) plus(more cpu) cpu {
 	return cpu{c.broker + more.broker, c.store + more.store, c.client + more.client}
 }
 
-// tickOfCPU is the unit of processes' times on Linux.
-const tickOfCPU = 10 * time.Millisecond
-
 // groupCPU adds up the CPU times of a process group.
-func groupCPU(id int) (sum time.Duration) {
-	paths, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range paths {
-		stat, _ := os.ReadFile(path) // of /proc; fails for a process that has just ended
-		if group, used := readStat(stat); group == id {
-			sum += used
+func groupCPU(id int) time.Duration {
+	seconds := 0.0
+	all, _ := procfs.AllProcs()
+	for _, p := range all {
+		if stat, err := p.Stat(); err == nil && stat.PGRP == id { // else it has just ended, or is of another group
+			seconds += stat.CPUTime()
 		}
 	}
-	return sum
-}
-
-// readStat reads a process's group and times; proc_pid_stat(5) numbers the fields, the second may hold anything.
-func readStat(stat []byte) (group int, used time.Duration) {
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) < 13 {
-		return 0, 0
-	}
-	number := func(field int) int {
-		n, _ := strconv.Atoi(string(fields[field-3]))
-		return n
-	}
-	return number(5), time.Duration(number(14)+number(15)) * tickOfCPU
+	return time.Duration(seconds * float64(time.Second))
 }
