@@ -25,14 +25,11 @@ var rules = audit.Rules{
 // report is the result of a soak.
 type report struct {
 	Messages     int            `json:"messages"`
-	Copies       int            `json:"copies"` // published again, because the first time was undecided
 	Runs         int            `json:"runs"`
-	DeadLetters  int            `json:"dead_letters"`
 	Dropped      int            `json:"dead_letters_dropped"` // by the broker, when it was killed: see checkLost
 	Innocents    int            `json:"innocents_counted"`    // whose handlers always succeed
 	Deaths       int            `json:"deaths"`               // of consumer processes
-	Sessions     int            `json:"sessions"`
-	DrainSeconds float64        `json:"drain_seconds"` // once all was published and no fault began any more
+	DrainSeconds float64        `json:"drain_seconds"`        // once all was published and no fault began any more
 	FaultsByKind map[string]int `json:"faults"`
 	Outage       *outageReport  `json:"outage,omitempty"`
 	*audit.Report
@@ -86,10 +83,8 @@ func check(c config, history []audit.Event) *report {
 		j.checkBound(m)
 		j.checkInnocent(m)
 		j.report.Messages++
-		j.report.Copies += max(m.Copies-1, 0)
 		j.report.Runs += len(m.Runs)
 		j.MostRuns = max(j.MostRuns, len(m.Runs))
-		j.report.DeadLetters += len(m.Dead)
 	}
 	for _, p := range j.Processes {
 		if p.Died() {
@@ -111,7 +106,6 @@ func (j *judge) add(e audit.Event) {
 		if len(j.deaf) == 0 { // the broker has just started
 			j.deaf = append(j.deaf, span{e.At, e.At.Add(election)})
 		}
-		j.report.Sessions++
 		j.opened[e.Process] = e.At
 		for s := 1; s < e.Session; s++ { // it may have had no time to write down that it was lost
 			lose(p.Session(s), e.At)
