@@ -106,7 +106,10 @@ func startDatabase(ctx context.Context, name string, prepare func(*Database) err
 		return nil, err
 	}
 	d := &Database{server: s, Addr: s.addr(0)}
-	if err = d.dir.giveToNobody(); err == nil {
+	if os.Getuid() == 0 {
+		d.dir.user = nobody
+	}
+	if err = d.dir.own(d.dir.path); err == nil {
 		err = prepare(d)
 	}
 	if err == nil {
@@ -203,15 +206,7 @@ func (w *workdir) mkdir(name string) error {
 // nobody is the user and group without rights, on Linux.
 const nobody = 65534
 
-// giveToNobody has all children of w run as the user nobody if this process is root's.
-func (w *workdir) giveToNobody() error {
-	if os.Getuid() != 0 {
-		return nil
-	}
-	w.user = nobody
-	return w.own(w.path)
-}
-
+// own gives a path to the user of w's children.
 func (w *workdir) own(path string) error {
 	if w.user == 0 {
 		return nil

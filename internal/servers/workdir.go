@@ -45,24 +45,17 @@ func newWorkdir(ports int) (_ *workdir, err error) {
 	if w.path, err = os.MkdirTemp("", "strikes-server-"); err != nil {
 		return nil, errors.Join(err, CloseAll(w.kept))
 	}
-	if err := w.startGuard(); err != nil {
-		return nil, errors.Join(err, os.RemoveAll(w.path), CloseAll(w.kept))
-	}
-	return w, nil
-}
-
-func (w *workdir) startGuard() (err error) {
 	w.guard = exec.Command("/bin/sh", "-c", guardScript, "strikes-guard", w.path)
 	w.guard.Dir = "/"
 	w.guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	w.stdin, err = w.guard.StdinPipe()
-	if err == nil {
+	if w.stdin, err = w.guard.StdinPipe(); err == nil {
 		err = w.guard.Start()
 	}
 	if err != nil {
-		return fmt.Errorf("starting the guard process: %w", err)
+		err = fmt.Errorf("starting the guard process: %w", err)
+		return nil, errors.Join(err, os.RemoveAll(w.path), CloseAll(w.kept))
 	}
-	return nil
+	return w, nil
 }
 
 func (w *workdir) join(elem ...string) string {

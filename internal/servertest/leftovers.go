@@ -126,28 +126,18 @@ func deleteNames(broker string, all []leftover) error {
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, l := range all {
-		errs = append(errs, deleteNamed(conn, l.name))
-	}
-	return errors.Join(append(errs, conn.Close())...)
-}
-
-func deleteNamed(conn *amqp.Connection, name string) error {
 	ch, err := conn.Channel()
-	if err != nil {
-		return err
+	for _, l := range all {
+		for _, queue := range []string{l.name, l.name + ".dlq"} {
+			if err == nil {
+				_, err = ch.QueueDelete(queue, false, false, false)
+			}
+		}
+		for _, exchange := range []string{l.name, l.name + ".dlx", l.name + ".events"} {
+			if err == nil {
+				err = ch.ExchangeDelete(exchange, false, false)
+			}
+		}
 	}
-	var errs []error
-	for _, queue := range []string{name, name + ".dlq"} {
-		_, err := ch.QueueDelete(queue, false, false, false)
-		errs = append(errs, err)
-	}
-	for _, exchange := range []string{name, name + ".dlx", name + ".events"} {
-		errs = append(errs, ch.ExchangeDelete(exchange, false, false))
-	}
-	if err := errors.Join(append(errs, ch.Close())...); err != nil {
-		return fmt.Errorf("deleting queue %q and what belongs to it: %w", name, err)
-	}
-	return nil
+	return errors.Join(err, conn.Close())
 }

@@ -61,24 +61,7 @@ func (c *RabbitMQ) start(ctx context.Context, opts servers.RabbitMQOptions) erro
 			return err
 		}
 	}
-	if err := c.connect(ctx); err != nil {
-		return err
-	}
-	for i, node := range c.Nodes {
-		if i > 0 { // the first one has none to join
-			node.AddConfig(peers)
-		}
-		if err := node.Start(ctx); err != nil {
-			return err
-		}
-	}
-	// One that finds no other node starts alone.
-	return c.Nodes[rabbitNodes-1].Ctl(ctx, "await_online_nodes", strconv.Itoa(rabbitNodes), "--timeout", "60")
-}
-
-// connect puts a proxy between any two nodes.
-func (c *RabbitMQ) connect(ctx context.Context) error {
-	for _, from := range c.Nodes {
+	for _, from := range c.Nodes { // any two nodes have a proxy between them
 		for _, to := range c.Nodes {
 			if from == to {
 				continue
@@ -90,7 +73,16 @@ func (c *RabbitMQ) connect(ctx context.Context) error {
 			c.links = append(c.links, link)
 		}
 	}
-	return nil
+	for i, node := range c.Nodes {
+		if i > 0 { // the first one has none to join
+			node.AddConfig(peers)
+		}
+		if err := node.Start(ctx); err != nil {
+			return err
+		}
+	}
+	// One that finds no other node starts alone.
+	return c.Nodes[rabbitNodes-1].Ctl(ctx, "await_online_nodes", strconv.Itoa(rabbitNodes), "--timeout", "60")
 }
 
 // Isolate cuts a node off from the others, which notice it immediately.

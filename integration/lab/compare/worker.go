@@ -48,7 +48,9 @@ func handle(log *ledger.Log, s spec, d *amqp.Delivery) error {
 		return err
 	}
 	log.Write(audit.Event{Kind: audit.Began, ID: d.MessageId, Copy: ways.CopyOf(d)})
-	if err = do(j, s.History); err == nil {
+	// nothing cancels it
+	err = j.Run(context.Background(), func() (int, error) { return countRun(s.History, j.ID()) }, nil)
+	if err == nil {
 		err = work.Call(context.Background(), s.Calls)
 	}
 	e := audit.Event{Kind: audit.Ended, ID: d.MessageId, Outcome: audit.OK}
@@ -57,11 +59,6 @@ func handle(log *ledger.Log, s spec, d *amqp.Delivery) error {
 	}
 	log.Write(e)
 	return err
-}
-
-// do does a job. Nothing cancels it.
-func do(j work.Job, dir string) error {
-	return j.Run(context.Background(), func() (int, error) { return countRun(dir, j.ID()) }, nil)
 }
 
 // countRun leaves a file for a run of a message, where all processes see it, and returns which run this is.

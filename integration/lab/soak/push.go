@@ -58,8 +58,14 @@ func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) error {
 	if err := listener.Close(); err != nil {
 		return err
 	}
-	p.endpoint = k.endpoint(workerSpec{Endpoint: p.address, HandlerTimeout: k.cfg.handlerTimeout, History: k.history,
-		Number: firstEndpoint + len(k.pushers)})
+	endpoint := workerSpec{Endpoint: p.address, HandlerTimeout: k.cfg.handlerTimeout, History: k.history,
+		Number: firstEndpoint + len(k.pushers)}
+	p.endpoint = &fleet.Fleet{Rest: restartAfter, Fail: k.fail, Seats: []*fleet.Seat{{
+		Command: func(int) (*exec.Cmd, io.Closer, error) { return fleet.Command(endpoint) },
+		Exited: func(int, error) {
+			k.log.Write(audit.Event{Kind: audit.Fault, Fault: audit.EndpointDied})
+		},
+	}}}
 	p.endpoint.Start(ctx)
 	k.pushers = append(k.pushers, p)
 	spec.AMQP, spec.Redis = s.AMQP, s.Redis
@@ -256,17 +262,9 @@ func answer(j work.Job, err error) (outcome string, status int) {
 	return audit.Failed, http.StatusInternalServerError
 }
 
-// firstEndpoint numbers the parts of endpoints in the history, beyond those of consumers.
-const firstEndpoint = 900_000
-
-// endpoint keeps a process of an endpoint running. Between two of them nothing listens.
-func (k *soak) endpoint(spec workerSpec) *fleet.Fleet {
-	return &fleet.Fleet{Rest: restartAfter, Fail: k.fail, Seats: []*fleet.Seat{{
-		Command: func(int) (*exec.Cmd, io.Closer, error) { return fleet.Command(spec) },
-		Exited: func(int, error) {
-			k.log.Write(audit.Event{Kind: audit.Fault, Fault: audit.EndpointDied})
-		},
-	}}}
-}
-
-const restartAfter = 50 * time.Millisecond
+const (
+	// firstEndpoint numbers the parts of endpoints in the history, beyond those of consumers.
+	firstEndpoint = 900_000
+	// restartAfter is the time between two processes of an endpoint. Nothing listens then.
+	restartAfter = 50 * time.Millisecond
+)

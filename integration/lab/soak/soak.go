@@ -178,7 +178,10 @@ func (k *soak) work(ctx context.Context) error {
 				return err
 			}
 		}
-		return k.report(n)
+		if n%1000 == 0 || n == k.cfg.messages {
+			k.say("%d published, %d settled, %d dead-lettered", n, len(k.progress.Done), len(k.progress.Dead))
+		}
+		return k.progress.Update()
 	}
 	p := &producer{jobs: jobs, broker: k.broker, log: k.log, link: k.link, backlog: k.cfg.backlog, reached: reach}
 	if k.cfg.backlog == 0 {
@@ -209,16 +212,6 @@ func (k *soak) follow(ctx context.Context, reach func(int) error) error {
 		}
 		return nil
 	})
-}
-
-func (k *soak) report(published int) error {
-	if err := k.progress.Update(); err != nil {
-		return err
-	}
-	if published%1000 == 0 || published == k.cfg.messages {
-		k.say("%d published, %d settled, %d dead-lettered", published, len(k.progress.Done), len(k.progress.Dead))
-	}
-	return nil
 }
 
 func (k *soak) say(format string, args ...any) {
