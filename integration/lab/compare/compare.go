@@ -52,17 +52,14 @@ func parseFlags(args []string) (config, error) {
 	rig.List(f, &c.only, "only", "the ways; if not given, all", c.only...)
 	rig.List(f, &c.types, "type", "of the queues", c.types...)
 	rig.List(f, &c.parts, "parts", "the parts; if not given, all", allParts...)
-	f.Uint64Var(&c.seed, "seed", 0, "of messages and faults; 0: a random one, which is printed")
+	f.Uint64Var(&c.seed, "seed", rand.Uint64N(1<<32), "of messages and faults; or random") //nolint:gosec // it is printed
 	f.DurationVar(&c.patience, "patience", 16*time.Second,
 		"how long a way may take to drain after the last fault; half as long for a killer")
 	f.DurationVar(&c.away, "away", time.Minute, "how long the part outage has the dependency away")
 	c.broker.Flags(f, "queues whose names begin with compare-")
-	f.StringVar(&c.keep, "keep", "", "leave the histories in this new `directory`")
+	f.StringVar(&c.keep, "keep", "", "leave the histories in this `directory`")
 	if err := rig.Parse(f, args); err != nil {
 		return c, err
-	}
-	if c.seed == 0 {
-		c.seed = rand.Uint64N(1 << 32) //nolint:gosec // it is printed
 	}
 	if c.messages < 20 || c.faults < 0 || c.patience < time.Second || c.away < time.Second {
 		return c, errors.New("-messages must be 20 at least, -faults not negative, -patience and -away 1s at least")
@@ -92,11 +89,6 @@ type lab struct {
 
 func compare(ctx context.Context, c config, out io.Writer) (err error) {
 	l := &lab{config: c}
-	if c.keep != "" {
-		if err := os.Mkdir(c.keep, 0o700); err != nil {
-			return err
-		}
-	}
 	defer func() { err = errors.Join(err, l.broker.Close(), l.store.Close(), l.dependency.Close()) }()
 	if l.broker, err = rig.OpenBroker(ctx, c.broker); err != nil {
 		return err

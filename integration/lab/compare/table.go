@@ -18,7 +18,6 @@ type column struct {
 }
 
 var (
-	all     = []string{underFaults, withKiller, inOrder, outage}
 	mostly  = []string{underFaults, withKiller, inOrder} // in an outage healthy messages fail
 	faulty  = []string{underFaults}
 	ordered = []string{inOrder}
@@ -27,7 +26,7 @@ var (
 )
 
 var columns = []column{
-	{"LOST", 4, all, sum(func(v *verdict) int { return v.lost })},
+	{"LOST", 4, allParts, sum(func(v *verdict) int { return v.lost })},
 	{"TWICE", 5, faulty, sum(func(v *verdict) int { return v.twice })},
 	{"COPIES", 6, faulty, sum(func(v *verdict) int { return v.copies })},
 	{"TOO-MANY", 8, faulty, sum(func(v *verdict) int { return v.tooMany })},
