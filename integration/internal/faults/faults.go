@@ -27,8 +27,18 @@ type Kind struct {
 	Name        string
 	needs       string        // of which it is the only fault: seats, broker, store, producer, dependency
 	least, most time.Duration // that it lasts; no least: a quarter of most
-	Do          func(in *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error
+	Do          func(context.Context, Trouble) error
 }
+
+// Trouble is a fault that is under way.
+type Trouble struct {
+	*Injector
+	seat  *fleet.Seat
+	lasts time.Duration
+}
+
+// node is any node of the broker.
+func (t Trouble) node() *rig.Node { return t.Broker.Nodes[t.intN(len(t.Broker.Nodes))] }
 
 // Lasting returns the kind with a fixed time for which it lasts.
 func (k Kind) Lasting(d time.Duration) Kind {
@@ -98,7 +108,7 @@ func (in *Injector) Inject(ctx context.Context, f Fault) error {
 	defer in.lock(f.needs)()
 	in.Say("fault: %s", f.Name)
 	in.Log.Write(audit.Event{Kind: audit.Fault, Fault: f.Name})
-	err := f.Do(in, ctx, in.Fleet.Seats[f.Seat], in.lasts(f.Kind))
+	err := f.Do(ctx, Trouble{in, in.Fleet.Seats[f.Seat], in.lasts(f.Kind)})
 	switch f.needs {
 	case "broker":
 		err = errors.Join(err, in.Broker.Recovered(ctx, in.Queues...))

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/cluster"
-	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
@@ -18,7 +17,7 @@ import (
 )
 
 // do is the function of a kind in these tables.
-type do = func(in *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error
+type do = func(context.Context, Trouble) error
 
 // anywhere are the kinds that any broker and store can stand.
 var anywhere = []Kind{
@@ -26,81 +25,61 @@ var anywhere = []Kind{
 	{Name: "sigterm", needs: "seats", Do: signalling(syscall.SIGTERM)},
 	{Name: "zombie", needs: "seats", least: 3*Heartbeat + time.Second/2, most: 3*Heartbeat + 2*time.Second, Do: freeze},
 	{Name: "blink", needs: "seats", most: time.Second, Do: freeze},
-	{Name: "broker-cut", Do: cutting(brokerOf)},
-	{Name: "broker-half-open", most: 3 * Heartbeat,
-		Do: func(_ *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
-			s.Broker.Halve()
-			pause.For(ctx, lasts)
-			s.Broker.Cut()
-			return nil
-		}},
-	{Name: "broker-latency", most: 3 * time.Second, Do: slowing(brokerOf, 300*time.Millisecond)},
-	{Name: "broker-mute", most: 3 * time.Second, Do: silencing(brokerOf)},
+	{Name: "broker-cut", Do: during(brokerOf, cut, nothing)},
+	{Name: "broker-half-open", most: 3 * Heartbeat, Do: during(brokerOf, (*proxy.Proxy).Halve, cut)},
+	{Name: "broker-latency", most: 3 * time.Second, Do: during(brokerOf, delay(300*time.Millisecond), delay(0))},
+	{Name: "broker-mute", most: 3 * time.Second, Do: during(brokerOf, mute, unmute)},
 	{Name: "store-pause", needs: "store", most: 8 * time.Second, Do: pauseStore},
 	{Name: "store-kill", needs: "store", most: 8 * time.Second, Do: killStore},
-	{Name: "store-flush", needs: "store",
-		Do: func(in *Injector, ctx context.Context, _ *fleet.Seat, _ time.Duration) error {
-			err := in.Store.Flush(ctx)
-			in.forgot()
-			return err
-		}},
-	{Name: "confirms-cut", needs: "producer", Do: cutting(producerOf)},
-	{Name: "confirms-mute", needs: "producer", most: 3 * time.Second, Do: silencing(producerOf)},
+	{Name: "store-flush", needs: "store", Do: func(ctx context.Context, t Trouble) error {
+		err := t.Store.Flush(ctx)
+		t.forgot()
+		return err
+	}},
+	{Name: "confirms-cut", needs: "producer", Do: during(producerOf, cut, nothing)},
+	{Name: "confirms-mute", needs: "producer", most: 3 * time.Second, Do: during(producerOf, mute, unmute)},
 }
 
 // ofOneStore are for a store that is reached by one address.
 var ofOneStore = []Kind{
-	{Name: "store-cut", Do: cutting(storeOf)},
-	{Name: "store-latency", most: 3 * time.Second, Do: slowing(storeOf, 400*time.Millisecond)},
-	{Name: "store-mute", most: 3 * time.Second, Do: silencing(storeOf)},
+	{Name: "store-cut", Do: during(storeOf, cut, nothing)},
+	{Name: "store-latency", most: 3 * time.Second, Do: during(storeOf, delay(400*time.Millisecond), delay(0))},
+	{Name: "store-mute", most: 3 * time.Second, Do: during(storeOf, mute, unmute)},
 }
 
 // StoreTerminate ends the sessions in a database, whatever they do.
 var StoreTerminate = Kind{Name: "store-terminate", needs: "store",
-	Do: func(in *Injector, ctx context.Context, _ *fleet.Seat, _ time.Duration) error {
-		return in.Store.Terminate(ctx)
-	}}
+	Do: func(ctx context.Context, t Trouble) error { return t.Store.Terminate(ctx) }}
 
 // StoresMute loses every reply of the store to all processes for a while, and then the connections.
-var StoresMute = Kind{Name: "stores-mute", needs: "store", most: 3 * time.Second,
-	Do: silencing(func(in *Injector, _ *fleet.Seat) (all []*proxy.Proxy) {
-		for _, s := range in.Fleet.Seats {
-			all = append(all, s.Store)
-		}
-		return all
-	})}
+var StoresMute = Kind{Name: "stores-mute", needs: "store", most: 3 * time.Second, Do: during(storesOf, mute, unmute)}
 
 // DependencyAway cuts the dependency off. No handler that calls it can succeed meanwhile.
-var DependencyAway = Kind{Name: audit.DependencyAway, needs: "dependency",
-	Do: func(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
-		in.Dependency.Away(true)
-		pause.For(ctx, lasts)
-		in.Dependency.Away(false)
-		return nil
-	}}
+var DependencyAway = Kind{Name: audit.DependencyAway, needs: "dependency", Do: during(dependencyOf, refuse, accept)}
 
 // BrokerKill kills a node of the broker and starts it again.
-var BrokerKill = Kind{Name: audit.BrokerKill, needs: "broker", most: 2 * time.Second, Do: ofNode(
-	func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
+var BrokerKill = Kind{Name: audit.BrokerKill, needs: "broker", most: 2 * time.Second,
+	Do: func(ctx context.Context, t Trouble) error {
+		n := t.node()
 		if err := n.Kill(ctx); err != nil {
 			return err
 		}
-		pause.For(ctx, lasts)
+		pause.For(ctx, t.lasts)
 		return n.Start(ctx)
-	})}
+	}}
 
 // ofPrivateNodes are for nodes that are this program's own.
 var ofPrivateNodes = []Kind{
-	{Name: audit.BrokerRestart, needs: "broker", Do: ofNode(
-		func(_ *Injector, ctx context.Context, n *rig.Node, _ time.Duration) error { return n.Restart(ctx) })},
-	{Name: "broker-pause", needs: "broker", most: 4 * Heartbeat, Do: ofNode(
-		func(_ *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
-			if err := n.Private.Pause(); err != nil {
-				return err
-			}
-			pause.For(ctx, lasts)
-			return n.Private.Resume()
-		})},
+	{Name: audit.BrokerRestart, needs: "broker",
+		Do: func(ctx context.Context, t Trouble) error { return t.node().Restart(ctx) }},
+	{Name: "broker-pause", needs: "broker", most: 4 * Heartbeat, Do: func(ctx context.Context, t Trouble) error {
+		n := t.node().Private
+		if err := n.Pause(); err != nil {
+			return err
+		}
+		pause.For(ctx, t.lasts)
+		return n.Resume()
+	}},
 }
 
 var ofCluster = []Kind{
@@ -109,12 +88,12 @@ var ofCluster = []Kind{
 }
 
 func parting(part func(*cluster.RabbitMQ, *servers.RabbitMQ)) do {
-	return ofNode(func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error {
-		part(in.Broker.Cluster, n.Private)
-		pause.For(ctx, lasts)
-		in.Broker.Cluster.Heal()
+	return func(ctx context.Context, t Trouble) error {
+		part(t.Broker.Cluster, t.node().Private)
+		pause.For(ctx, t.lasts)
+		t.Broker.Cluster.Heal()
 		return nil
-	})
+	}
 }
 
 // Possible are the kinds that a broker and its store allow. In a cluster those that it is for come more often.
@@ -145,98 +124,88 @@ func Named(all []Kind, names ...string) (some []Kind, err error) {
 }
 
 // lines are the proxies that a fault is about.
-type lines func(in *Injector, s *fleet.Seat) []*proxy.Proxy
+type lines func(Trouble) []*proxy.Proxy
 
-func brokerOf(_ *Injector, s *fleet.Seat) []*proxy.Proxy    { return []*proxy.Proxy{s.Broker} }
-func storeOf(_ *Injector, s *fleet.Seat) []*proxy.Proxy     { return []*proxy.Proxy{s.Store} }
-func producerOf(in *Injector, _ *fleet.Seat) []*proxy.Proxy { return []*proxy.Proxy{in.Producer} }
+func brokerOf(t Trouble) []*proxy.Proxy     { return []*proxy.Proxy{t.seat.Broker} }
+func storeOf(t Trouble) []*proxy.Proxy      { return []*proxy.Proxy{t.seat.Store} }
+func producerOf(t Trouble) []*proxy.Proxy   { return []*proxy.Proxy{t.Producer} }
+func dependencyOf(t Trouble) []*proxy.Proxy { return []*proxy.Proxy{t.Dependency.Link} }
 
-func cutting(of lines) do {
-	return func(in *Injector, _ context.Context, s *fleet.Seat, _ time.Duration) error {
-		for _, l := range of(in, s) {
-			l.Cut()
-		}
-		return nil
+func storesOf(t Trouble) (all []*proxy.Proxy) {
+	for _, s := range t.Fleet.Seats {
+		all = append(all, s.Store)
 	}
+	return all
 }
 
-func slowing(of lines, latency time.Duration) do {
-	return func(in *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
-		for _, l := range of(in, s) {
-			l.Delay(latency)
-			defer l.Delay(0)
-		}
-		pause.For(ctx, lasts)
-		return nil
-	}
-}
+func cut(p *proxy.Proxy)    { p.Cut() }
+func nothing(*proxy.Proxy)  {}
+func mute(p *proxy.Proxy)   { p.Mute(true) }
+func unmute(p *proxy.Proxy) { p.Mute(false) } // and cut the connections that missed bytes
+func refuse(p *proxy.Proxy) { p.Refuse(true) }
+func accept(p *proxy.Proxy) { p.Refuse(false) }
 
-// silencing drops the bytes of the server, and then the connections that missed them.
-func silencing(of lines) do {
-	return func(in *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
-		for _, l := range of(in, s) {
-			l.Mute(true)
-			defer l.Mute(false)
+func delay(d time.Duration) func(*proxy.Proxy) { return func(p *proxy.Proxy) { p.Delay(d) } }
+
+// during disturbs proxies at the begin of a fault, and again at its end.
+func during(of lines, begin, end func(*proxy.Proxy)) do {
+	return func(ctx context.Context, t Trouble) error {
+		for _, p := range of(t) {
+			begin(p)
+			defer end(p)
 		}
-		pause.For(ctx, lasts)
+		pause.For(ctx, t.lasts)
 		return nil
 	}
 }
 
 func signalling(sig syscall.Signal) do {
-	return func(_ *Injector, _ context.Context, s *fleet.Seat, _ time.Duration) error { return s.Signal(sig) }
+	return func(_ context.Context, t Trouble) error { return t.seat.Signal(sig) }
 }
 
-func freeze(_ *Injector, ctx context.Context, s *fleet.Seat, lasts time.Duration) error {
-	if err := s.Signal(syscall.SIGSTOP); err != nil {
+func freeze(ctx context.Context, t Trouble) error {
+	if err := t.seat.Signal(syscall.SIGSTOP); err != nil {
 		return err
 	}
-	pause.For(ctx, lasts)
-	return s.Signal(syscall.SIGCONT)
-}
-
-// ofNode is about any node of the broker.
-func ofNode(f func(in *Injector, ctx context.Context, n *rig.Node, lasts time.Duration) error) do {
-	return func(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
-		return f(in, ctx, in.Broker.Nodes[in.intN(len(in.Broker.Nodes))], lasts)
-	}
+	pause.For(ctx, t.lasts)
+	return t.seat.Signal(syscall.SIGCONT)
 }
 
 // pauseStore freezes the store. A Cluster elects another master meanwhile. Writes that the frozen one took in and did
 // not pass on are lost. So are those that it takes in until it learns that it is none any more.
-func pauseStore(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
-	r, err := in.Store.Master(ctx)
+func pauseStore(ctx context.Context, t Trouble) error {
+	r, err := t.Store.Master(ctx)
 	if err != nil {
 		return err
 	}
 	if err := r.Pause(); err != nil {
 		return err
 	}
-	in.mayForget()
-	pause.For(ctx, lasts)
+	t.mayForget()
+	pause.For(ctx, t.lasts)
 	if err := r.Resume(); err != nil {
 		return err
 	}
-	in.mayForget()
-	err = in.Store.Recovered(ctx)
-	in.mayForget()
+	t.mayForget()
+	err = t.Store.Recovered(ctx)
+	t.mayForget()
 	return err
 }
 
-func killStore(in *Injector, ctx context.Context, _ *fleet.Seat, lasts time.Duration) error {
-	r, err := in.Store.Master(ctx)
+func killStore(ctx context.Context, t Trouble) error {
+	r, err := t.Store.Master(ctx)
 	if err != nil {
 		return err
 	}
 	err = r.Kill()
-	if in.Store.Database == nil {
-		in.forgot()
+	if t.Store.Database == nil {
+		t.forgot()
 	}
 	if err != nil {
 		return err
 	}
-	pause.For(ctx, lasts)
-	return errors.Join(r.Start(ctx), in.Store.Recovered(ctx))
+	pause.For(ctx, t.lasts)
+	return errors.Join(r.Start(ctx), t.Store.Recovered(ctx))
 }
 
 func (in *Injector) forgot() { in.Log.Write(audit.Event{Kind: audit.Forgot}) }

@@ -11,8 +11,8 @@ import (
 // Dependency is an HTTP service that handlers call, behind a proxy that can cut it off.
 type Dependency struct {
 	URL    string
+	Link   *proxy.Proxy
 	server *httptest.Server
-	link   *proxy.Proxy
 }
 
 // OpenDependency starts the service. It answers each request with 204.
@@ -25,16 +25,13 @@ func OpenDependency(ctx context.Context) (*Dependency, error) {
 		server.Close()
 		return nil, err
 	}
-	return &Dependency{URL: "http://" + link.Addr(), link: link, server: server}, nil
+	return &Dependency{URL: "http://" + link.Addr(), Link: link, server: server}, nil
 }
-
-// Away cuts the service off, or lets it come back.
-func (d *Dependency) Away(is bool) { d.link.Refuse(is) }
 
 // Close ends the service.
 func (d *Dependency) Close() error {
 	if d != nil {
-		d.link.Close()
+		d.Link.Close()
 		d.server.Close()
 	}
 	return nil

@@ -111,7 +111,7 @@ func (k *soak) possible() ([]faults.Kind, error) {
 	}
 	if slices.Contains(k.cfg.languages, inHTTP) {
 		all = append(all, faults.Kind{Name: "endpoint-kill",
-			Do: func(*faults.Injector, context.Context, *fleet.Seat, time.Duration) error {
+			Do: func(context.Context, faults.Trouble) error {
 				for _, p := range k.pushers {
 					_ = p.endpoint.Seats[0].Signal(syscall.SIGKILL) // it may have just ended
 				}
