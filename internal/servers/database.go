@@ -183,15 +183,9 @@ func (d *Database) greets(ctx context.Context) error {
 
 // Close ends the database and removes its directory. It must be called once.
 func (d *Database) Close() error {
-	// PostgreSQL's own processes are in groups of their own, and end with it.
-	if d.Running() && d.signal(syscall.SIGQUIT) == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
-		defer cancel()
-		select {
-		case <-d.child.done:
-		case <-ctx.Done():
-		}
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	_ = d.end(ctx, syscall.SIGQUIT) // PostgreSQL's own processes are in groups of their own, and end with it
 	return d.server.Close()
 }
 

@@ -143,12 +143,6 @@ func (r *RabbitMQ) Ctl(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Close kills the processes that still run and removes the directory with all data. It must be called once; the broker
-// cannot be started again.
-func (r *RabbitMQ) Close() error {
-	return errors.Join(r.child.kill(), r.mapper.kill(), r.server.Close())
-}
-
 // answers asks as a user would: a whole AMQP handshake, and the management API.
 func (r *RabbitMQ) answers(ctx context.Context) error {
 	conn, err := amqp.DialConfig(r.URL, amqp.Config{Dial: dialWithin(ctx)})

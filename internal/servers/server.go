@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"syscall"
 	"time"
@@ -75,11 +76,13 @@ func (s *server) Group() int {
 }
 
 // Stop ends the server as its service manager would, and waits until it has ended or ctx is done.
-func (s *server) Stop(ctx context.Context) error {
+func (s *server) Stop(ctx context.Context) error { return s.end(ctx, syscall.SIGTERM) }
+
+func (s *server) end(ctx context.Context, by syscall.Signal) error {
 	if !s.child.running() {
 		return nil
 	}
-	err := s.signal(syscall.SIGTERM)
+	err := s.signal(by)
 	select {
 	case <-s.child.done:
 		return nil
@@ -101,10 +104,11 @@ func (s *server) Pause() error { return s.signal(syscall.SIGSTOP) }
 func (s *server) Resume() error { return s.signal(syscall.SIGCONT) }
 
 func (s *server) signal(sig syscall.Signal) error {
-	if !s.child.running() {
-		return fmt.Errorf("servers: sending %v to %s: it is not running", sig, s.name)
+	err := os.ErrProcessDone
+	if s.child.running() {
+		err = syscall.Kill(-s.child.group, sig)
 	}
-	if err := syscall.Kill(-s.child.group, sig); err != nil {
+	if err != nil {
 		return fmt.Errorf("servers: sending %v to %s: %w", sig, s.name, err)
 	}
 	return nil
