@@ -25,19 +25,18 @@ import (
 
 // part is one run of a way with consumer processes, from which some columns come.
 type part struct {
-	name        string
-	messages    int
-	mix         mix
-	faults      int
-	kinds       []faults.Kind
-	processes   int
-	concurrency int
-	prefetch    int
-	order       bool
-	calls       bool          // each handler calls the dependency
-	within      time.Duration // to drain, after the last fault
-	idle        time.Duration // without an attempt: an empty queue is drained then, and late dead letters have come
+	ways.Spec
+	name     string
+	messages int
+	mix      mix
+	faults   int
+	kinds    []faults.Kind
+	within   time.Duration // to drain, after the last fault
+	calls    bool          // each handler calls the dependency
 }
+
+// idle is a time without an attempt: an empty queue is drained then, and late dead letters have come.
+func (c config) idle() time.Duration { return c.patience / 5 }
 
 const (
 	retryWait    = 50 * time.Millisecond  // of ways that can wait
@@ -60,21 +59,16 @@ var allParts = []string{inOrder, withKiller, underFaults, outage}
 func (c config) runs(kinds []faults.Kind) []part {
 	order := part{name: inOrder, messages: max(c.messages/5, 20), mix: mix{fail: 0.1, poison: 0.02, spread: 2},
 		faults: c.faults / 3,
-		kinds:  onProcesses(kinds), processes: 2, concurrency: 1, prefetch: 1, order: true}
+		kinds:  onProcesses(kinds), Spec: ways.Spec{Processes: 2, Concurrency: 1, Prefetch: 1, Order: true}}
+	several := ways.Spec{Processes: 3, Concurrency: 4, Prefetch: 10}
 	killer := part{name: withKiller, messages: max(c.messages/20, 20), mix: mix{killers: 1, fastest: 5, spread: 20},
-		processes: 3, concurrency: 4, prefetch: 10}
+		Spec: several}
 	hurt := part{name: underFaults, messages: c.messages, mix: mix{fail: 0.15, poison: 0.03, fastest: 20, spread: 40},
-		faults: c.faults,
-		kinds:  kinds, processes: 3, concurrency: 4, prefetch: 10}
+		faults: c.faults, kinds: kinds, Spec: several}
 	away := part{name: outage, messages: c.messages + c.messages*3/97, mix: mix{poison: 0.03, fastest: 20, spread: 40},
-		faults: 1, kinds: []faults.Kind{faults.DependencyAway.Lasting(c.away)},
-		processes: 3, concurrency: 4, prefetch: 10, calls: true}
+		faults: 1, kinds: []faults.Kind{faults.DependencyAway.Lasting(c.away)}, Spec: several, calls: true}
 	order.within, killer.within, hurt.within, away.within = c.patience, c.patience/2, c.patience, c.patience
-	all := []part{order, killer, hurt, away}
-	for i := range all {
-		all[i].idle = c.patience / 5
-	}
-	return all
+	return []part{order, killer, hurt, away}
 }
 
 // mix is the mix of the messages of a run.
@@ -129,12 +123,12 @@ func (l *lab) play(ctx context.Context, w *ways.Way, kind string, p part) (v ver
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	r := &run{lab: l, part: p, dir: dir, progress: ledger.NewProgress(dir),
 		queues: ways.NewQueues(l.broker, w, kind, "compare-"+p.name, retryWait)}
-	if p.order {
+	if p.Order {
 		r.queues.Main["x-single-active-consumer"] = true
 	}
 	rnd := rand.New(rand.NewPCG(l.seed, 1)) //nolint:gosec // to be repeated
 	r.jobs = plan(p.messages, p.mix, rnd)
-	due := faults.Schedule(p.kinds, p.faults, p.messages, p.processes, rnd)
+	due := faults.Schedule(p.kinds, p.faults, p.messages, p.Processes, rnd)
 	if r.log, err = ledger.Append(dir, 0); err != nil {
 		return v, err
 	}
@@ -167,10 +161,8 @@ func (l *lab) play(ctx context.Context, w *ways.Way, kind string, p part) (v ver
 
 // seat gives the fleet a seat for each process.
 func (r *run) seat(ctx context.Context, w *ways.Way) error {
-	of := spec{History: r.dir, Spec: ways.Spec{
-		Way: w.Name, Queue: r.queues.Name, Processes: r.part.processes, Concurrency: r.part.concurrency,
-		Prefetch: r.part.prefetch, Order: r.part.order, Wait: retryWait,
-	}}
+	of := spec{History: r.dir, Spec: r.part.Spec}
+	of.Way, of.Queue, of.Wait = w.Name, r.queues.Name, retryWait
 	if r.part.calls {
 		of.Calls = r.lab.dependency.URL
 	}
@@ -252,7 +244,7 @@ func (r *run) drained() error {
 	}
 	ready, dead, err := r.queues.Depths()
 	accounted := len(r.progress.Done)+dead >= len(r.jobs)
-	if err == nil && (ready > 0 || !accounted && time.Since(r.progress.Last) < r.part.idle) {
+	if err == nil && (ready > 0 || !accounted && time.Since(r.progress.Last) < r.lab.idle()) {
 		err = errors.New("messages are left")
 	}
 	return err
@@ -261,7 +253,7 @@ func (r *run) drained() error {
 // collect takes the messages out of the queues, and writes down where they were. A dead letter, or one in a queue with
 // a TTL, may be on its way.
 func (r *run) collect(ctx context.Context) error {
-	end := time.Now().Add(r.part.idle)
+	end := time.Now().Add(r.lab.idle())
 	for found := len(r.progress.Done); ; {
 		before := found
 		err := r.queues.Take(func(d *amqp.Delivery, dead bool) {
