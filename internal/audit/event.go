@@ -177,7 +177,6 @@ const (
 const (
 	ReplyRun        = "run"
 	ReplyBegun      = "begun"
-	ReplyWait       = "wait"
 	ReplyRequeue    = "requeue"
 	ReplyExhausted  = "exhausted"
 	ReplyMove       = "move"

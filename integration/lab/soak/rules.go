@@ -24,6 +24,9 @@ var rules = audit.Rules{
 
 // report is the result of a soak.
 type report struct {
+	Seconds      float64        `json:"seconds"`
+	Type         string         `json:"type"` // of the queue
+	Seed         uint64         `json:"seed"`
 	Messages     int            `json:"messages"`
 	Runs         int            `json:"runs"`
 	Dropped      int            `json:"dead_letters_dropped"` // by the broker, when it was killed: see checkLost

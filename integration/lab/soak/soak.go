@@ -70,13 +70,8 @@ func Run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	found := check(cfg, events)
-	err = json.NewEncoder(os.Stdout).Encode(struct {
-		Seconds float64 `json:"seconds"`
-		Type    string  `json:"type"`
-		Seed    uint64  `json:"seed"`
-		*report
-	}{time.Since(began).Round(time.Second / 10).Seconds(), cfg.kind, cfg.seed, found})
-	if err != nil {
+	found.Seconds, found.Type, found.Seed = seconds(time.Since(began)), cfg.kind, cfg.seed
+	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
 		return err
 	}
 	if broken := found.Broken(); len(broken) > 0 {

@@ -2,6 +2,7 @@
 package ways
 
 import (
+	"cmp"
 	"context"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -10,10 +11,7 @@ import (
 )
 
 // Retries are asked of every way, and then the dead-letter queue.
-const (
-	Retries  = 3
-	attempts = Retries + 1
-)
+const Retries = 3
 
 // Way is one way to treat a message whose handler failed.
 type Way struct {
@@ -67,12 +65,7 @@ var All = []Way{
 func reject(_ context.Context, _ *Session, d *amqp.Delivery) error { return d.Reject(true) }
 
 // MostAttempts is how many attempts the way allows a message.
-func (w *Way) MostAttempts() int {
-	if w.limit > 0 {
-		return w.limit
-	}
-	return attempts
-}
+func (w *Way) MostAttempts() int { return cmp.Or(w.limit, Retries+1) }
 
 // Find returns the way of a name; nil: there is none.
 func Find(name string) *Way {
