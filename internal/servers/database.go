@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // DatabaseOptions are the options of a private database. The zero value is a plain one.
@@ -169,10 +171,11 @@ func (d *Database) signalAll(sig syscall.Signal) error {
 // greets reads the packet with which MariaDB begins each connection: its length, its number, and the version of the
 // protocol.
 func (d *Database) greets(ctx context.Context) error {
-	conn, err := dialWithin(ctx)("tcp", d.Addr)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", d.Addr)
 	if err != nil {
 		return err
 	}
+	_ = conn.SetDeadline(time.Now().Add(probeTimeout)) // an error comes again when the packet is read
 	var packet [5]byte
 	_, err = io.ReadFull(conn, packet[:])
 	if err = errors.Join(err, conn.Close()); err == nil && packet[4] != 10 {

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -124,7 +125,7 @@ func (r *RabbitMQ) StartMapper(ctx context.Context) (err error) {
 		return err
 	}
 	return r.mapper.await(ctx, func(ctx context.Context) error {
-		conn, err := dialWithin(ctx)("tcp", r.addr(mapperPort))
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", r.addr(mapperPort))
 		if err != nil {
 			return err
 		}
@@ -145,7 +146,7 @@ func (r *RabbitMQ) Ctl(ctx context.Context, args ...string) error {
 
 // answers asks as a user would: a whole AMQP handshake, and the management API.
 func (r *RabbitMQ) answers(ctx context.Context) error {
-	conn, err := amqp.DialConfig(r.URL, amqp.Config{Dial: dialWithin(ctx)})
+	conn, err := amqp.DialConfig(r.URL, amqp.Config{Dial: amqp.DefaultDial(probeTimeout)})
 	if err != nil {
 		return err
 	}

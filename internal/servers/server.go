@@ -122,21 +122,3 @@ func (s *server) Close() error {
 	}
 	return nil
 }
-
-// dialWithin dials as amqp091 asks, and bounds the handshake by ctx's deadline.
-func dialWithin(ctx context.Context) func(network, addr string) (net.Conn, error) {
-	return func(network, addr string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		deadline, ok := ctx.Deadline()
-		if !ok {
-			deadline = time.Now().Add(probeTimeout)
-		}
-		if err := conn.SetDeadline(deadline); err != nil {
-			return nil, errors.Join(err, conn.Close())
-		}
-		return conn, nil
-	}
-}
