@@ -2,11 +2,11 @@
 package ledger
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -96,24 +96,19 @@ func readFrom(name string, offset int64) (events []audit.Event, n int64, err err
 		return nil, 0, err
 	}
 	defer file.Close()
-	if _, err := file.Seek(offset, io.SeekStart); err != nil {
+	written, err := io.ReadAll(io.NewSectionReader(file, offset, math.MaxInt64-offset))
+	if err != nil {
 		return nil, 0, err
 	}
-	for in := bufio.NewReaderSize(file, 1<<16); ; {
-		line, err := in.ReadBytes('\n')
-		if err == io.EOF {
-			return events, n, nil
-		}
-		if err != nil {
-			return nil, 0, err
-		}
+	for line := range bytes.Lines(written[:bytes.LastIndexByte(written, '\n')+1]) {
 		var e audit.Event
-		if err := json.Unmarshal(bytes.TrimSpace(line), &e); err != nil {
+		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, 0, fmt.Errorf("at byte %d: %w", offset+n, err)
 		}
 		n += int64(len(line))
 		events = append(events, e)
 	}
+	return events, n, nil
 }
 
 // Progress follows the messages in a history. A process may die between settling a delivery and writing that down, so
