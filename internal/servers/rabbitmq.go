@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -194,11 +193,7 @@ func (r *RabbitMQ) write() (err error) {
 		"rabbitmq.conf": conf + r.opts.Config + "\n", "advanced.config": "[].\n", "enabled_plugins": plugins,
 		"rabbitmq-env.conf": "", ".erlang.cookie": r.opts.Cookie, "inetrc": inetrc,
 	} {
-		mode := os.FileMode(0o600)
-		if strings.HasSuffix(name, ".cookie") {
-			mode = 0o400 // or Erlang refuses it
-		}
-		err = errors.Join(err, os.WriteFile(r.dir.join(name), []byte(text), mode))
+		err = errors.Join(err, os.WriteFile(r.dir.join(name), []byte(text), 0o400)) // or Erlang refuses the cookie
 	}
 	return err
 }

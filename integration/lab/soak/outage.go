@@ -97,7 +97,8 @@ func (j *judge) checkOutage() {
 			}
 		}
 	}
-	if allowed := j.mostCounted(away) * (1 + j.lateSuccesses(away)); r.Counted > allowed {
+	failures := j.failures(away)
+	if allowed := mostCounted(failures) * (1 + j.lateSuccesses(away, failures)); r.Counted > allowed {
 		j.Violated("counted", "%d failed attempts at good messages were counted, of %d allowed", r.Counted, allowed)
 	}
 	j.checkResumed(away, r)
@@ -106,44 +107,41 @@ func (j *judge) checkOutage() {
 // mostCounted is how many failed attempts at good messages a breaker may count: the first failures of outageBreaker
 // messages. On a slow machine a message may fail again before so many have failed. Then it is every attempt at all
 // messages but the last one.
-func (j *judge) mostCounted(away span) int {
-	var firsts, retries []time.Time
+func mostCounted(failures []*audit.Attempt) int {
+	failed := map[string]bool{} // by message
+	for _, x := range failures {
+		switch {
+		case x.Uncounted || len(failed) == outageBreaker:
+		case failed[x.ID]:
+			return (outageBreaker-1)*limit + 1
+		default:
+			failed[x.ID] = true
+		}
+	}
+	return outageBreaker
+}
+
+// failures are the failed attempts at good messages since the service was away, in the order of their ends.
+func (j *judge) failures(away span) (all []*audit.Attempt) {
 	for _, m := range j.Messages {
-		failed := 0
 		for _, x := range m.Runs {
-			if m.Do != audit.Succeed || x.Outcome != audit.Failed || x.Uncounted || x.Ended.Before(away.from) {
-				continue
-			}
-			if failed++; failed == 1 {
-				firsts = append(firsts, x.Ended)
-			} else {
-				retries = append(retries, x.Ended)
+			if m.Do == audit.Succeed && x.Outcome == audit.Failed && x.Ended.After(away.from) {
+				all = append(all, x)
 			}
 		}
 	}
-	slices.SortFunc(firsts, time.Time.Compare)
-	if len(retries) > 0 && (len(firsts) < outageBreaker || slices.MinFunc(retries, time.Time.Compare).Before(
-		firsts[outageBreaker-1])) {
-		return (outageBreaker-1)*limit + 1
-	}
-	return outageBreaker
+	slices.SortFunc(all, func(a, b *audit.Attempt) int { return a.Ended.Compare(b.Ended) })
+	return all
 }
 
 // lateSuccesses is the number of processes with a success that the store may take for one after the first failure of
 // the outage. The service replied to it just before it went away. A process reports it with its next failure, and the
 // breaker counts from zero again. The report may take reportTakes, and the success seems as much later.
-func (j *judge) lateSuccesses(away span) (n int) {
-	first := never
-	for _, m := range j.Messages {
-		for _, x := range m.Runs {
-			if m.Do == audit.Succeed && x.Outcome == audit.Failed && x.Ended.After(away.from) && x.Ended.Before(first) {
-				first = x.Ended
-			}
-		}
-	}
+func (j *judge) lateSuccesses(away span, failures []*audit.Attempt) (n int) {
 	for _, p := range j.Processes {
 		if slices.ContainsFunc(p.Runs, func(x *audit.Attempt) bool {
-			return x.Outcome == audit.OK && x.Ended.After(first.Add(-reportTakes)) && x.Ended.Before(away.to)
+			return x.Outcome == audit.OK && len(failures) > 0 && x.Ended.Before(away.to) &&
+				x.Ended.After(failures[0].Ended.Add(-reportTakes))
 		}) {
 			n++
 		}
