@@ -174,10 +174,8 @@ func (s *Session) copy(ctx context.Context, queue string, d *amqp.Delivery) erro
 
 // again is a copy of a message with one more retry in its header.
 func (c *Client) again(d *amqp.Delivery) amqp.Publishing {
-	headers := maps.Clone(d.Headers)
-	if headers == nil {
-		headers = amqp.Table{}
-	}
+	headers := amqp.Table{}
+	maps.Copy(headers, d.Headers)
 	headers[retriedHeader] = int32(retried(d) + 1)
 	if c.Copies != nil {
 		copied := uuid.NewString()
