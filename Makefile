@@ -162,7 +162,9 @@ soak: rabbitmq redis postgresql mariadb ## run 20,000 messages through faults an
 	@go run ./integration/lab soak $(SOAK)
 
 soak-outage: rabbitmq redis ## cut a service that handlers call for 10 minutes, on both types of queues; flags in SOAK
-	@for type in quorum classic; do go run ./integration/lab soak -outage 10m -type $$type $(SOAK) || exit 1; done
+	@for type in quorum classic; do \
+		go run ./integration/lab soak -outage 10m -messages 6000 -concurrency 4 -type $$type $(SOAK) || exit 1; \
+	done
 
 # PARTITIONS changes the fleet: {"Hold":true} for example.
 soak-partitions: rabbitmq redis ## share 100,000 messages among processes that come and go; JSON in PARTITIONS

@@ -51,8 +51,8 @@ func parseFlags(args []string) (config, error) {
 	c := config{languages: []string{inGo}, backlog: 1000}
 	f := flag.NewFlagSet("soak", flag.ExitOnError)
 	f.IntVar(&c.messages, "messages", 20000, "messages to publish")
-	f.IntVar(&c.faults, "faults", 24, "faults to inject, spread over the run; with -store-faults or -abandoned none, "+
-		"unless given")
+	f.IntVar(&c.faults, "faults", -1, "faults to inject, spread over the run; -1: 24, or none with -store-faults or "+
+		"-abandoned")
 	f.IntVar(&c.killers, "killers", -1, "messages that kill every process that runs them; -1: one in 2,000")
 	f.IntVar(&c.hangs, "hangs", -1, "messages whose handlers pass their deadline; -1: one in 2,000")
 	f.IntVar(&c.abandoned, "abandoned", 0, "messages whose handlers ignore their context, run on past the deadline, and "+
@@ -84,20 +84,20 @@ func parseFlags(args []string) (config, error) {
 	if err := rig.Parse(f, args); err != nil {
 		return c, err
 	}
-	c.settle(f)
+	c.settle()
 	return c, c.validate()
 }
 
 // settle completes the settings that follow from others.
-func (c *config) settle(f *flag.FlagSet) {
-	given := map[string]bool{}
-	f.Visit(func(g *flag.Flag) { given[g.Name] = true })
+func (c *config) settle() {
 	c.processes = max(3, len(c.languages))
-	if !given["faults"] && (c.storeFaults != "" || c.abandoned > 0) {
+	switch {
+	case c.outage != 0: // it is the only fault, and the queue is full before the consumers start
+		c.faults, c.backlog, c.killers, c.hangs = 1, 0, 0, 0
+	case c.faults < 0 && (c.storeFaults != "" || c.abandoned > 0):
 		c.faults = 0
-	}
-	if c.outage != 0 {
-		c.settleOutage(given)
+	case c.faults < 0:
+		c.faults = 24
 	}
 	// Killers and hangs would stop a lane for long, so by default an ordered soak has none. After some faults a consumer
 	// does not know immediately that it was given up, and the order of its attempts is not promised then.
@@ -128,8 +128,8 @@ func (c config) validate() error {
 		return fmt.Errorf("-handler-timeout is %v, must be more than 0 and at most %v", c.handlerTimeout, consumerTimeout/2)
 	case c.messages < 1 || c.concurrency < 1 || c.lanes < 1:
 		return errors.New("-messages, -concurrency and -lanes are 1 at least")
-	case c.faults < 0 || c.prefetch < 0 || c.abandoned < 0:
-		return errors.New("-faults, -prefetch and -abandoned are not negative")
+	case c.prefetch < 0 || c.abandoned < 0:
+		return errors.New("-prefetch and -abandoned are not negative")
 	case c.outage != 0 && c.outage < leastOutage:
 		return fmt.Errorf("-outage is %v, must be 0 or at least %v", c.outage, leastOutage)
 	case c.kind != string(topology.Quorum) && c.kind != string(topology.Classic):

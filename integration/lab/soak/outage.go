@@ -18,17 +18,6 @@ const (
 	reportTakes   = time.Second     // at most, from a process to the store, on a busy machine
 )
 
-// settleOutage makes the outage the only fault. The queue is full before the consumers start.
-func (c *config) settleOutage(given map[string]bool) {
-	c.faults, c.backlog, c.killers, c.hangs = 1, 0, 0, 0
-	if !given["messages"] {
-		c.messages = 6000
-	}
-	if !given["concurrency"] {
-		c.concurrency = 4
-	}
-}
-
 // planOutage has one message in outagePoison always fail. Others succeed while the service that they call is there. The
 // outage begins when a quarter of the messages is done.
 func planOutage(jobs []work.Job, rnd *rand.Rand) []work.Job {

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 // TestOutage is a short make soak-outage.
 func TestOutage(t *testing.T) {
 	servertest.Long(t)
-	args := []string{"-outage", "10s", "-messages", "1500", "-seed", "3"}
+	args := []string{"-outage", "10s", "-messages", "1500", "-concurrency", "4", "-seed", "3"}
 	if url := os.Getenv("AMQP_URL"); url != "" {
 		args = append(args, "-amqp", url)
 	}
