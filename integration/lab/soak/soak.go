@@ -219,7 +219,7 @@ func (k *soak) drain(ctx context.Context) error {
 	ready := func() (int, error) { return k.broker.Depth(queue) }
 	if err := k.fleet.Drain(ctx, k.cfg.drainWithin(), k.drained, ready); err != nil {
 		k.log.Write(audit.Event{Kind: audit.Undrained, Err: err.Error()})
-		return ctx.Err()
+		return context.Cause(ctx)
 	}
 	k.log.Write(audit.Event{Kind: audit.Drained})
 	return nil
@@ -272,7 +272,7 @@ func (k *soak) collectDead(ctx context.Context) error {
 	if err != nil {
 		k.say("%v", err) // some may have been acked after all; the rules know
 	}
-	return ctx.Err()
+	return context.Cause(ctx)
 }
 
 // reasonOf is why the broker dead-lettered a message.
