@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -68,18 +69,12 @@ func FindRedis() (string, error) {
 // findPostgreSQL returns the path of an installed postgres: the newest where Debian and Red Hat keep each version, or
 // that on PATH.
 func findPostgreSQL() (newest string, err error) {
-	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/postgres", "/usr/pgsql-*/bin/postgres"} {
-		found, _ := filepath.Glob(pattern) // fails only on a malformed pattern
-		for _, path := range found {
-			if newest == "" || versionIn(path) > versionIn(newest) {
-				newest = path
-			}
-		}
-	}
-	if newest == "" {
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/postgres") // fails only on a malformed pattern
+	more, _ := filepath.Glob("/usr/pgsql-*/bin/postgres")
+	if found = append(found, more...); len(found) == 0 {
 		return findExecutable("postgres")
 	}
-	return newest, nil
+	return slices.MaxFunc(found, func(a, b string) int { return versionIn(a) - versionIn(b) }), nil
 }
 
 // versionIn is the first number in a path.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"time"
 
@@ -116,7 +117,7 @@ func (in *Injector) Inject(ctx context.Context, f Fault) error {
 	case "dependency":
 		in.Log.Write(audit.Event{Kind: audit.FaultOver, Fault: f.Name})
 	}
-	if err == nil || err == fleet.ErrNoProcess || ctx.Err() != nil { //nolint:errorlint // it is never wrapped
+	if err == nil || err == os.ErrProcessDone || ctx.Err() != nil { //nolint:errorlint // it is never wrapped
 		return nil // the process had just died of something else
 	}
 	return fmt.Errorf("fault %s: %w", f.Name, err)

@@ -78,7 +78,6 @@ func (f *Fleet) run(s *Seat) error {
 		_ = s.Signal(syscall.SIGTERM) // it was started while the fleet stops
 	}
 	err = cmd.Wait()
-	s.leave()
 	if s.Exited != nil {
 		s.Exited(number, err)
 	}
@@ -115,7 +114,7 @@ func (f *Fleet) Drain(ctx context.Context, within time.Duration, drained func() 
 
 func (f *Fleet) signal(sig syscall.Signal) {
 	for _, s := range f.Seats {
-		_ = s.Signal(sig) // ErrNoProcess, or it has just ended
+		_ = s.Signal(sig) // it may have ended
 	}
 }
 

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -28,7 +27,7 @@ type Seat struct {
 	Exited func(number int, err error)
 
 	mu      sync.Mutex
-	process *os.Process // nil: none runs
+	process *os.Process // the newest; nil: there was none
 }
 
 // NewSeat returns a seat of a fleet, which closes it. Treat returns the treatment of a request to the store; it may be
@@ -48,24 +47,17 @@ func (f *Fleet) NewSeat(ctx context.Context, b *rig.Broker, store *rig.Store,
 	return s, nil
 }
 
-// ErrNoProcess says that no process is in the seat.
-var ErrNoProcess = errors.New("no process in this seat")
-
-// Signal sends a signal to the process.
+// Signal sends a signal to the process. If it has ended, the error is os.ErrProcessDone.
 func (s *Seat) Signal(sig syscall.Signal) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.process == nil {
-		return ErrNoProcess
+		return os.ErrProcessDone
 	}
 	if s.Told != nil {
 		s.Told(sig)
 	}
-	err := s.process.Signal(sig)
-	if errors.Is(err, os.ErrProcessDone) { // and leave is still to be called
-		return ErrNoProcess
-	}
-	return err
+	return s.process.Signal(sig)
 }
 
 func (s *Seat) occupy(cmd *exec.Cmd) error {
@@ -74,10 +66,4 @@ func (s *Seat) occupy(cmd *exec.Cmd) error {
 	err := cmd.Start()
 	s.process = cmd.Process
 	return err
-}
-
-func (s *Seat) leave() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.process = nil
 }
