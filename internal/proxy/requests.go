@@ -32,9 +32,9 @@ const (
 )
 
 // NewStore starts a proxy of a store that speaks RESP2, as Redis does, at target, HOST:PORT. It asks treat about each
-// request. The words of a request begin with the command. Several goroutines may call treat. A connection that loses
-// something stays open, as it does when a network drops packets: the client finds out by its own timeout. It ends as
-// New's does.
+// request; nil: it passes on bytes, as New does. The words of a request begin with the command. Several goroutines may
+// call treat. A connection that loses something stays open, as it does when a network drops packets: the client finds
+// out by its own timeout. It ends as New's does.
 func NewStore(ctx context.Context, target string, treat func(words []string) Treatment) (*Proxy, error) {
 	return start(ctx, []string{target}, treat)
 }

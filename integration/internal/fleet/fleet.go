@@ -71,7 +71,11 @@ func (f *Fleet) run(s *Seat) error {
 		return err
 	}
 	defer stdin.Close()
-	if err := s.occupy(cmd); err != nil {
+	s.mu.Lock()
+	err = cmd.Start()
+	s.process = cmd.Process
+	s.mu.Unlock()
+	if err != nil {
 		return fmt.Errorf("starting a consumer process: %w", err)
 	}
 	if f.stopping.Load() {

@@ -59,11 +59,3 @@ func (s *Seat) Signal(sig syscall.Signal) error {
 	}
 	return s.process.Signal(sig)
 }
-
-func (s *Seat) occupy(cmd *exec.Cmd) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := cmd.Start()
-	s.process = cmd.Process
-	return err
-}

@@ -72,10 +72,7 @@ func (s *Store) NewProxy(ctx context.Context, treat func(words []string) proxy.T
 	if s.Cluster != nil {
 		return nil, nil
 	}
-	if treat != nil {
-		return proxy.NewStore(ctx, hostOf(s.URL), treat)
-	}
-	return proxy.New(ctx, hostOf(s.URL))
+	return proxy.NewStore(ctx, hostOf(s.URL), treat)
 }
 
 // Through returns its URL, with the address of a proxy in it if there is one.

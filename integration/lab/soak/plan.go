@@ -65,6 +65,8 @@ func outcome(ctx context.Context, j work.Job, err error) string {
 		return audit.OK
 	case j.Do == audit.Reject && errors.Is(err, work.ErrJob):
 		return audit.Rejected
+	case j.Do == audit.Panic && errors.Is(err, work.ErrJob):
+		return audit.Panicked
 	case errors.Is(err, work.ErrJob):
 		return audit.Failed
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):

@@ -2,6 +2,7 @@ package soak
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -235,10 +236,13 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Context().Err() != nil || !stop() {
 		return
 	}
-	outcome, status := answer(j, err)
-	end(outcome)
-	w.WriteHeader(status)
+	ended := outcome(r.Context(), j, err)
+	end(ended)
+	w.WriteHeader(cmp.Or(statusOf[ended], http.StatusInternalServerError)) // also after a panic, as with most servers
 }
+
+// statusOf has the statuses of outcomes that are no errors of the endpoint.
+var statusOf = map[string]int{audit.OK: http.StatusNoContent, audit.Rejected: http.StatusUnprocessableEntity}
 
 // hungUp is the outcome of a request whose client ended it after some time: at its deadline, which began before the
 // request came, or because it stops or lost its session.
@@ -247,19 +251,6 @@ func hungUp(after, timeout time.Duration) string {
 		return audit.TimedOut
 	}
 	return audit.Cancelled
-}
-
-// answer is the outcome of a job, and the response that says so. A panic is a 500, as with most servers of HTTP.
-func answer(j work.Job, err error) (outcome string, status int) {
-	switch {
-	case err == nil:
-		return audit.OK, http.StatusNoContent
-	case j.Do == audit.Reject:
-		return audit.Rejected, http.StatusUnprocessableEntity
-	case j.Do == audit.Panic:
-		return audit.Panicked, http.StatusInternalServerError
-	}
-	return audit.Failed, http.StatusInternalServerError
 }
 
 const (

@@ -162,12 +162,10 @@ func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 		err = work.Call(ctx, w.Calls)
 	}
 	e.Kind, e.Outcome = audit.Ended, outcome(ctx, j, err)
-	if j.Do == audit.Panic && errors.Is(err, work.ErrJob) {
-		e.Outcome = audit.Panicked
-		w.log.Write(e)
+	w.log.Write(e)
+	if e.Outcome == audit.Panicked {
 		panic(err)
 	}
-	w.log.Write(e)
 	return err
 }
 
