@@ -67,6 +67,7 @@ type partitionRoom struct {
 	serve   func(context.Context, *amqp.Connection, *session) (again bool, err error) // consume; else a simulation
 
 	served    *atomic.Bool // a session of this process has consumed
+	newest    int          // the partition whose session began last; see careBetween
 	mu        sync.Mutex
 	consuming []*session
 	ready     bool // the last argument of Consumer.Consuming
@@ -80,13 +81,18 @@ func newPartitionRoom(s *session, before rooms) room {
 	r.workers = newWorkers(s.Concurrency, r.wake)
 	r.workers.shared, r.serve = true, r.consume
 	if last := find[*partitionRoom](before); last != nil {
-		r.follower, r.served = last.follower, last.served
+		r.follower, r.served, r.newest = last.follower, last.served, last.newest
 	} else {
 		me := counter.DealRead{Token: token(tokens.Add(1)).String(), Consumer: s.Name, Partitions: s.Partitions}
 		r.follower = partitions.New(s.Counter, s.vhost, s.Queue, me, s.Logger)
 	}
 	return r
 }
+
+// careBetween is the time between the begins of two careful sessions. An undecodable message ends all sessions on the
+// connection, and at the head of a partition it does so sooner. So it was met by the session that began last, which is
+// the first on the next connection: no other session has a message then that returns too.
+const careBetween = 500 * time.Millisecond
 
 // spareChannels are for questions to the broker, beside one channel for each partition.
 const spareChannels = 4
@@ -104,6 +110,7 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 	follows.Go(func() { r.follower.Follow(inner) })
 	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
 	running, over := map[int]context.CancelFunc{}, make(chan partitionEnd, r.s.Partitions)
+	var turn <-chan time.Time // of the next careful session
 	for err == nil && ctx.Err() == nil {
 		mine, known, changed := r.follower.Current()
 		r.tell(known && len(mine) == 0)
@@ -112,16 +119,23 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 				stop()
 			}
 		}
-		for _, p := range mine {
-			if running[p] == nil {
-				session, stop := context.WithCancel(inner)
-				running[p] = stop
-				sessions.Go(func() { over <- partitionEnd{p, r.keep(inner, session, conn, p)} })
+		from := max(slices.Index(mine, r.newest), 0)
+		for _, p := range slices.Concat(mine[from:], mine[:from]) {
+			if running[p] != nil || turn != nil {
+				continue
 			}
+			if r.newest = p; r.s.arrived.careful {
+				turn = time.After(careBetween)
+			}
+			session, stop := context.WithCancel(inner)
+			running[p] = stop
+			sessions.Go(func() { over <- partitionEnd{p, r.keep(inner, session, conn, p)} })
 		}
 		select {
 		case <-ctx.Done():
 		case <-changed:
+		case <-turn:
+			turn = nil
 		case says := <-lost:
 			err = r.s.lost(errLost, says)
 		case ended := <-over:
@@ -235,6 +249,7 @@ func (r *partitionRoom) session(conn *amqp.Connection, p int, before rooms) *ses
 	s.consuming = func() { r.note(s, true) }
 	if r.s.arrived.careful {
 		s.beCareful()
+		s.arrived.began = s.arrived.began.Add(time.Duration(r.s.Partitions) * careBetween) // that of the last one
 	}
 	return s
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,6 +133,48 @@ func TestAPartitionIsLeftWithoutAWorker(t *testing.T) {
 			t.Error("a delivery that was left still waits for the worker")
 		}
 		s.workers.leave(other)
+	})
+}
+
+// TestUndecodableInAPartition: an undecodable message ends all sessions on the connection, whatever their partition. It
+// is then met by the only session, so that the broker counts no more returns of the messages in other partitions.
+func TestUndecodableInAPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var kept rooms
+		defer func() { kept.close() }()
+		var mu sync.Mutex
+		begun, careful := map[string]int{}, false
+		for range 8 {
+			s := newSession(partitioned(func(c *Consumer) { c.Partitions = 64 }).withDefaults(), "/", kept)
+			if kept = s.rooms; careful {
+				s.beCareful()
+			}
+			room := find[*partitionRoom](s.rooms)
+			room.serve = func(ctx context.Context, _ *amqp.Connection, of *session) (bool, error) {
+				mu.Lock()
+				begun[of.source]++
+				mu.Unlock()
+				if of.source == "orders.50" {
+					time.Sleep(20 * time.Millisecond)
+					return false, of.lost(errLost, lostTo(amqp.ErrSyntax))
+				}
+				for of.arrived.received = 1; ctx.Err() == nil; time.Sleep(time.Second) {
+					if of.arrived.passed() {
+						return false, errPassed
+					}
+				}
+				return false, nil
+			}
+			_, err := room.around(t.Context(), &amqp.Connection{}, nil)
+			if careful = decideCareful(careful, err); !strings.Contains(err.Error(), "partition orders.50") {
+				t.Error(err)
+			}
+		}
+		for source, n := range begun { // the first connection has all sessions, and the second finds the partition
+			if source != "orders.50" && n > 2 || source == "orders.50" && n != 8 {
+				t.Errorf("%d of 8 connections had a session on %s", n, source)
+			}
+		}
 	})
 }
 

@@ -54,6 +54,9 @@ func (s *session) lost(why error, says *amqp.Error) error {
 		return fmt.Errorf("consumer: queue %q: %w: %w", s.Queue, why, says)
 	}
 	s.arrived.undecoded, s.arrived.unconverted = wrong+"; "+s.arrived.position(s.Prefetch), broker.Unconverted(says)
+	if s.source != s.Queue {
+		s.arrived.undecoded = "partition " + s.source + ": " + s.arrived.undecoded
+	}
 	return fmt.Errorf("%w: queue %q: %s: %w: %w; %s", ErrUndecodable, s.Queue, s.arrived.undecoded, why, says, fix)
 }
 

@@ -39,9 +39,13 @@ func Status(s ops.Status) []term.Row {
 		}
 	}
 	if s.Undecodable != "" {
+		from := queue
+		if len(s.Partitions) > 0 {
+			from = "PARTITION"
+		}
 		p.add(term.Alarm, "undecoded  %s: %s", undecodable, printable.Line(s.Undecodable, 300))
 		p.add(term.Plain, "           stop the consumers, and strikes dead drop %s --dead-letter-queue %s --undecodable "+
-			"--to FILE", queue, queue)
+			"--to FILE", queue, from)
 	}
 	if s.Limit != nil {
 		p.add(term.Plain, "limit      %s", Limit(*s.Limit))
