@@ -180,10 +180,13 @@ type partitionEnd struct {
 func (r *partitionRoom) keep(all, ctx context.Context, conn *amqp.Connection, p int) error {
 	before := r.s.rooms.shared()
 	defer func() { before.close() }()
-	said := ""
-	for wait := firstWait; ; {
+	said, failed := "", time.Time{}
+	for n, wait := 1, firstWait; ; n++ {
 		s := r.session(conn, p, before)
 		before = s.rooms
+		if from := deadLettersFrom(n, time.Now(), failed); from.After(s.deadLettersFrom) { // its node may have just started
+			s.deadLettersFrom = from
+		}
 		s.lasts = func() <-chan struct{} {
 			if ctx.Err() == nil || all.Err() != nil {
 				return atOnce
@@ -204,6 +207,9 @@ func (r *partitionRoom) keep(all, ctx context.Context, conn *amqp.Connection, p 
 			return err
 		case again && err == nil:
 			continue
+		}
+		if s.link == nil {
+			failed = time.Now()
 		}
 		if time.Since(began) > steady {
 			wait, said = firstWait, ""

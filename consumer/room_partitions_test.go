@@ -178,6 +178,33 @@ func TestUndecodableInAPartition(t *testing.T) {
 	})
 }
 
+// TestDeadLettersOfALostPartition are held as Run holds those after a lost connection: the node of the partition may
+// have just started, and the broker drops dead letters then.
+func TestDeadLettersOfALostPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		room := find[*partitionRoom](newSession(partitioned(func(*Consumer) {}).withDefaults(), "/", nil).rooms)
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		var held []time.Duration
+		room.serve = func(_ context.Context, _ *amqp.Connection, s *session) (bool, error) {
+			held = append(held, time.Until(s.deadLettersFrom).Round(time.Second))
+			switch len(held) {
+			case 1: // it consumes until it is lost
+				s.link = &link{}
+			case 3:
+				stop()
+			}
+			return false, errCancelled
+		}
+		if err := room.keep(t.Context(), ctx, &amqp.Connection{}, 0); err != nil {
+			t.Error(err)
+		}
+		if want := []time.Duration{0, electing, starting}; !slices.Equal(held, want) {
+			t.Errorf("the sessions hold dead letters for %v, want %v", held, want)
+		}
+	})
+}
+
 func TestPartitionsAreValidated(t *testing.T) {
 	wantValid(t, Consumer{Ordered: true, Partitions: 8, Concurrency: 4})
 	wantRefused(t, map[string]Consumer{"Ordered": {Partitions: 8}})
