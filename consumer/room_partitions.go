@@ -106,8 +106,10 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 			"%d: raise channel_max in the URL or at the broker", r.s.Queue, most, r.s.Partitions, need)}
 	}
 	inner, end := context.WithCancel(ctx)
+	following, unfollow := context.WithCancel(inner)
+	defer unfollow()
 	var follows, sessions sync.WaitGroup
-	follows.Go(func() { r.follower.Follow(inner) })
+	follows.Go(func() { r.follower.Follow(following) })
 	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
 	running, over := map[int]context.CancelFunc{}, make(chan partitionEnd, r.s.Partitions)
 	var turn <-chan time.Time // of the next careful session
@@ -138,6 +140,8 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 			turn = nil
 		case says := <-lost:
 			err = r.s.lost(errLost, says)
+			unfollow()
+			sessions.Wait() // each ends by itself, not as at a stop
 		case ended := <-over:
 			running[ended.partition]()
 			delete(running, ended.partition)
@@ -157,7 +161,8 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 	sessions.Wait()
 	close(over)
 	for ended := range over {
-		if err == nil || ctx.Err() != nil && errors.Is(ended.err, ErrUncleanStop) {
+		met := ended.partition == r.newest && errors.Is(ended.err, ErrUndecodable)
+		if err == nil || met || ctx.Err() != nil && errors.Is(ended.err, ErrUncleanStop) {
 			err = ended.err
 		}
 	}
