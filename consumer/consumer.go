@@ -67,8 +67,9 @@ type Consumer struct {
 
 	// Lane returns the ordering key of a message, such as a customer's number, for an Ordered consumer with retries in
 	// place. Messages of one lane are then handled in order, and lanes side by side, up to the Concurrency. If nil, there
-	// is one lane. It must give a message the same lane every time, and may be called while handlers run. If it panics,
-	// the lane is "". A name over 1 KiB is shortened by counter.LaneName.
+	// is one lane. It must give a message the same lane every time, and may be called while handlers run. A message that
+	// was replayed to the queue has its exchange and routing key of before. If Lane panics, the lane is "". A name over
+	// 1 KiB is shortened by counter.LaneName.
 	Lane func(amqp.Delivery) string
 
 	// HoldLanes keeps the order of an Ordered consumer beyond dead letters. With a Lane, a message that is dead-lettered

@@ -29,7 +29,9 @@ func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 		s.logForeign(d)
 	}
 	if s.Lane != nil {
-		s.guard("Lane", func() { d.lane = counter.LaneName(s.Lane(d.shown())) })
+		shown := d.shown()
+		shown.Exchange, shown.RoutingKey = d.ours.RouteBeforeReplay(d.Exchange, d.RoutingKey) // the lane is to be the same
+		s.guard("Lane", func() { d.lane = counter.LaneName(s.Lane(shown)) })
 	}
 	s.arrived.note(d)
 	d.entry.Delivery, d.entry.Channel, d.entry.Tag = d, from.Acknowledger, from.DeliveryTag

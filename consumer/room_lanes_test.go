@@ -353,3 +353,26 @@ func TestReadingLanesEndsWithItsSession(t *testing.T) {
 		t.Errorf("%v after %d pages, want the end after 3", err, store.pages)
 	}
 }
+
+// TestLaneOfAReplayedMessage: a replay to the queue itself has the name of the queue as routing key. The message is in
+// the lane of its own routing key all the same.
+func TestLaneOfAReplayedMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		s := b.session(Consumer{Handler: ok, Ordered: true, Lane: func(d amqp.Delivery) string {
+			return d.Exchange + " " + d.RoutingKey
+		}})
+		s.prepare(t.Context(), t.Context())
+		d := b.delivery(false)
+		d.RoutingKey = "orders"
+		d.Headers = amqp.Table{broker.LineageHeader: amqp.Table{"exchange": "events", "key": "customer-1"}}
+		if lane := s.take(t.Context(), d).lane; lane != " orders" {
+			t.Errorf("with headers that were copied from another message: lane %q", lane)
+		}
+		broker.WriteFor(d.Headers, "orders", d.MessageId, d.Body)
+		if lane := s.take(t.Context(), d).lane; lane != "events customer-1" {
+			t.Errorf("lane %q", lane)
+		}
+		s.tasks.Wait()
+	})
+}

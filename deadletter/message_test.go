@@ -132,12 +132,17 @@ func TestRevive(t *testing.T) {
 	}
 
 	headers := first.Headers
-	headers["x-death"] = []any{death("orders", "rejected", 1)}
+	diedAgain := death("orders", "rejected", 1)
+	diedAgain["exchange"], diedAgain["routing-keys"] = "", []any{"orders"} // those of the replay
+	headers["x-death"] = []any{diedAgain}
 	m = messageOf(headers)
 	second := m.forReplay("orders.dlq", "orders", time.Now())
 	if second.Headers[GenerationHeader] == first.Headers[GenerationHeader] || m.Replays != 1 ||
 		m.next != second.Headers[GenerationHeader] {
 		t.Errorf("the second replay, %d: %v", m.Replays, second.Headers)
+	}
+	if l := second.Headers[LineageHeader].(amqp.Table); l["exchange"] != "x" || l["key"] != "k" {
+		t.Errorf("the second replay lost the route of the message, by which it has a lane: %v", l)
 	}
 	if diff := cmp.Diff([]string{"header:1-1772330584-1"}, generationsOf(m)); diff != "" {
 		t.Error(diff)

@@ -83,7 +83,7 @@ func lineage(m *Message, from string, replays int64) amqp.Table {
 	t := amqp.Table{"count": replays, "from": from, "again": m.Again}
 	if m.Origin.Queue != "" {
 		t["queue"], t["died"] = m.Origin.Queue, m.Origin.Time
-		t["exchange"], t["key"] = m.Origin.Exchange, m.Origin.Key
+		t["exchange"], t["key"] = m.ours().RouteBeforeReplay(m.Origin.Exchange, m.Origin.Key)
 	}
 	if reason := strings.ToValidUTF8(printable.Cut(m.Reason(), maxReason), ""); reason != "" {
 		t["reason"] = reason

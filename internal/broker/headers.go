@@ -189,6 +189,18 @@ func (h Headers) Lineage() amqp.Table {
 	return lineage
 }
 
+// RouteBeforeReplay returns the exchange and the routing key with which a message was published before it was replayed
+// to its own queue, from those of that replay.
+func (h Headers) RouteBeforeReplay(exchange, key string) (publishedTo, with string) {
+	lineage := h.Lineage()
+	with, replayed := lineage["key"].(string)
+	if !replayed || exchange != "" || key != h.queue {
+		return exchange, key
+	}
+	publishedTo, _ = lineage["exchange"].(string)
+	return publishedTo, with
+}
+
 // Copy returns a new table of the headers, without those of strikes that count as absent: written anew, they would
 // count.
 func (h Headers) Copy() amqp.Table {
