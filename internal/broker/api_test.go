@@ -297,7 +297,7 @@ func TestObject(t *testing.T) {
 }
 
 // TestListWhileAQueueGoes: the queue that moves to the page before is not missed. RabbitMQ refuses a page that is there
-// no more (3.10.8).
+// no more (4.3.6).
 func TestListWhileAQueueGoes(t *testing.T) {
 	pages := []string{`2,"total_count":3,"items":[{"name":"a"},{"name":"b"}]`, `2,"total_count":2,"items":[]`,
 		`2,"total_count":3,"items":[{"name":"a"},{"name":"b"}]`, "",
