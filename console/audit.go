@@ -22,7 +22,7 @@ func (c *Console) audit(ctx context.Context, queue string, e counter.AuditEntry)
 	logged := []any{"verb", e.Verb, "queue", queue, "subject", e.Subject, "actor", e.Actor, "reason", e.Reason,
 		"result", e.Result}
 	if err != nil {
-		logged = append(logged, "audit", err)
+		logged = append(logged, "audit_error", err)
 	}
 	c.opts.Logger.Info("console: change", logged...)
 	return err

@@ -67,7 +67,7 @@ func TestReplayFromFilterToResult(t *testing.T) {
 		http.StatusUnprocessableEntity, "The rate must be a number", `name="why" value="it is open"`,
 		`name="rate" value="fast"`)
 	says(t, checkPage(t, f, query("replay", "error", "other")), "0 dead letters would be replayed",
-		`<a href="doctor?queue=orders">The doctor</a> says where the dead`)
+		`<a href="doctor?queue=orders">the doctor</a>`)
 	answers(t, f.get(query("dead", "after", "garbage")), http.StatusUnprocessableEntity, "after must be a place in the list")
 	f.broker.dead.gate = make(chan struct{})
 	form := url.Values{"count": {"3"}, "why": {"the bank is open"}}

@@ -30,7 +30,7 @@ func (s *session) take(ctx context.Context, from amqp.Delivery) *delivery {
 	}
 	if s.Lane != nil {
 		shown := d.shown()
-		shown.Exchange, shown.RoutingKey = d.ours.RouteBeforeReplay(d.Exchange, d.RoutingKey) // the lane is to be the same
+		shown.Exchange, shown.RoutingKey = d.ours.RouteBeforeReplay(d.Exchange, d.RoutingKey) // a replay keeps the lane
 		s.guard("Lane", func() { d.lane = counter.LaneName(s.Lane(shown)) })
 	}
 	s.arrived.note(d)

@@ -354,8 +354,8 @@ func TestReadingLanesEndsWithItsSession(t *testing.T) {
 	}
 }
 
-// TestLaneOfAReplayedMessage: a replay to the queue itself has the name of the queue as routing key. The message is in
-// the lane of its own routing key all the same.
+// TestLaneOfAReplayedMessage: a replay to the queue has the name of the queue as routing key. The message still gets
+// the lane of the routing key that it had before.
 func TestLaneOfAReplayedMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()

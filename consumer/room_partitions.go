@@ -89,9 +89,9 @@ func newPartitionRoom(s *session, before rooms) room {
 	return r
 }
 
-// careBetween is the time between the begins of two careful sessions. An undecodable message ends all sessions on the
-// connection, and at the head of a partition it does so sooner. So it was met by the session that began last, which is
-// the first on the next connection: no other session has a message then that returns too.
+// careBetween is the time between the starts of two careful sessions, which prefetch one message each. An undecodable
+// message at the head of a partition ends all sessions on the connection within this time. So the session that began
+// last has met it, and begins first on the next connection. No other session has a message then, so none returns.
 const careBetween = 500 * time.Millisecond
 
 // spareChannels are for questions to the broker, beside one channel for each partition.
@@ -141,7 +141,7 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 		case says := <-lost:
 			err = r.s.lost(errLost, says)
 			unfollow()
-			sessions.Wait() // each ends by itself, not as at a stop
+			sessions.Wait() // each sees the loss itself, and reports its own error
 		case ended := <-over:
 			running[ended.partition]()
 			delete(running, ended.partition)
@@ -213,7 +213,7 @@ func (r *partitionRoom) keep(all, ctx context.Context, conn *amqp.Connection, p 
 		case again && err == nil:
 			continue
 		}
-		if s.link == nil {
+		if s.link == nil { // it did not consume
 			failed = time.Now()
 		}
 		if time.Since(began) > steady {
@@ -260,7 +260,7 @@ func (r *partitionRoom) session(conn *amqp.Connection, p int, before rooms) *ses
 	s.consuming = func() { r.note(s, true) }
 	if r.s.arrived.careful {
 		s.beCareful()
-		s.arrived.began = s.arrived.began.Add(time.Duration(r.s.Partitions) * careBetween) // that of the last one
+		s.arrived.began = s.arrived.began.Add(time.Duration(r.s.Partitions) * careBetween) // when the last one begins
 	}
 	return s
 }

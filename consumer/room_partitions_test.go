@@ -136,8 +136,8 @@ func TestAPartitionIsLeftWithoutAWorker(t *testing.T) {
 	})
 }
 
-// TestUndecodableInAPartition: an undecodable message ends all sessions on the connection, whatever their partition. It
-// is then met by the only session, so that the broker counts no more returns of the messages in other partitions.
+// TestUndecodableInAPartition: an undecodable message ends all sessions on the connection, whatever their partition.
+// From the third connection on, only the session on its partition meets it. So no message of another partition returns.
 func TestUndecodableInAPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var kept rooms

@@ -142,7 +142,8 @@ func (c *Consumer) prepared(conn *amqp.Connection, before rooms) (*session, erro
 	return s, nil
 }
 
-// deadLettersFrom returns when the nth session of Run may send dead letters, if an attempt to consume failed last.
+// deadLettersFrom returns when the nth session of Run, or of a partition, may send dead letters. failed is when an
+// attempt to consume failed last.
 func deadLettersFrom(n int, now, failed time.Time) time.Time {
 	if n == 1 {
 		return now

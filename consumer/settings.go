@@ -18,8 +18,8 @@ import (
 
 // Counter takes the steps that count a message, and keeps the state that operators and other consumers of the queue
 // share. *counter.Counter and *counter.Memory are Counters, which describe the methods; embed one to change some of
-// them. Many goroutines may call the methods at the same time, and again with the same token after an error. A Counter
-// that is not comparable, such as a struct with a map, hears of no pause and no skip: pass a pointer to it.
+// them. Many goroutines may call the methods at the same time, and again with the same token after an error. With a
+// Counter that is not comparable, such as a struct with a map, a consumer obeys no pause and no skip: pass a pointer.
 type Counter interface {
 	TTL() time.Duration
 	Check(ctx context.Context) (warnings []string, err error)

@@ -156,7 +156,7 @@ func TestDelayKilled(t *testing.T) {
 	begin, deaths := time.Now(), map[string]int{}
 	for n := range *delayKills {
 		for _, point := range delayPoints {
-			// If each process died at its first moves, the isolated message that runs beside them would seem to kill it.
+			// If all died at their first moves, the store would take the message that runs isolated meanwhile for the killer.
 			w.Point, w.After = point, int64(n%10)
 			deaths[point] += btoi(w.dies(t))
 		}

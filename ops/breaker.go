@@ -53,7 +53,8 @@ func (b *Breaker) Text(now time.Time) string {
 	case wait > -time.Minute:
 		text += " A probe is due."
 	default:
-		text += fmt.Sprintf(" A probe has been due for %s: no consumer with a breaker has a message to try.", -wait)
+		text += fmt.Sprintf(" A probe has been due for %s: no consumer with a breaker asks for one; the queue is empty or "+
+			"paused, or none runs.", -wait)
 	}
 	if b.Reason != "" {
 		text += fmt.Sprintf(" %d of %d: %s", b.Alike, b.Failed, printable.Line(b.Reason, 200))

@@ -107,7 +107,8 @@ func TestAuditThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestPauseBeforeTheStoreFails: the error says that the queue is paused, because the operator may do it again.
+// TestPauseBeforeTheStoreFails: if the store fails after the pause, the error begins with "paused", so that the
+// operator knows that consumers stop.
 func TestPauseBeforeTheStoreFails(t *testing.T) {
 	store := miniredis.RunT(t)
 	c, err := counter.Dial("redis://"+store.Addr(), nil)

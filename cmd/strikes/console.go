@@ -120,7 +120,7 @@ func managementOf(ctx context.Context, b *connect.Broker, url string, queues []s
 	err = b.With(ctx, func(conn *amqp.Connection) error {
 		var noAPI error
 		if need, noAPI = b.Management(ctx, conn, need); noAPI != nil && len(queues) == 0 {
-			return unlisted(b, fmt.Errorf("%w: %w", ops.ErrNoList, noAPI))
+			return withoutAPI(b, fmt.Errorf("%w: %w", ops.ErrNoList, noAPI))
 		}
 		return nil
 	})

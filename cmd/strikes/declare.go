@@ -219,7 +219,7 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 				shell.Operands(spec.Queue))
 		}
 		if err != nil && !errors.Is(err, broker.ErrNotFound) {
-			return unlisted(b, err)
+			return withoutAPI(b, err)
 		}
 	}
 	if err = topology.Repartition(ctx, conn, spec); errors.Is(err, topology.ErrRefused) {
@@ -267,9 +267,10 @@ func (d declared) print(w io.Writer) error {
 	return err
 }
 
-// repairable finds an argument that a policy can set, so that doctor --fix may help. It helps a queue of another type,
-// too, unless that is a stream.
 var (
+	// repairable finds an argument that a policy can set, so doctor --fix may help.
 	repairable = regexp.MustCompile("(^|; )(x-dead-letter-|x-delivery-limit|x-overflow)")
-	otherType  = regexp.MustCompile(`(^|; )x-queue-type "(classic|quorum)"`)
+	// otherType finds a classic queue where a quorum queue is wanted, or the reverse: doctor --fix helps. It does not help
+	// a stream.
+	otherType = regexp.MustCompile(`(^|; )x-queue-type "(classic|quorum)"`)
 )

@@ -89,7 +89,7 @@ func (c *examination) addTo(cmd *cobra.Command) {
 		"fanout, direct or topic", "fanout", "direct", "topic")
 	c.addAudit(cmd)
 	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
-	cli.JSON(f, &c.json, "print one JSON object a finding, and one for each QUEUE that is not examined")
+	cli.JSON(f, &c.json, "print one JSON object a finding, and one for all that was not examined (not_examined)")
 }
 
 // run examines queues, or all of the virtual host if none is named, then the broker and the store.
@@ -124,7 +124,7 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 		}
 		if len(queues) == 0 {
 			if queues, err = c.list(ctx, conn, need, noAPI); err != nil {
-				return unlisted(b, err)
+				return withoutAPI(b, err)
 			}
 		} else if noAPI != nil {
 			fmt.Fprintf(c.Err, withoutManagement, printable.Text(noAPI.Error(), ""))
@@ -196,9 +196,9 @@ func (c *examination) list(ctx context.Context, conn *amqp.Connection, need insp
 	return found.Queues, nil
 }
 
-// unlisted returns the error of a command that needs the management API, mostly to list all queues, with its exit code.
-// An error of the API gets the source of its URL.
-func unlisted(b *connect.Broker, err error) error {
+// withoutAPI returns the error of a command that needs the management API, with its exit code. An error of the API gets
+// the source of its URL.
+func withoutAPI(b *connect.Broker, err error) error {
 	code := cli.ExitCode(err)
 	switch {
 	case errors.Is(err, broker.ErrDenied), errors.Is(err, broker.ErrURL):

@@ -251,7 +251,8 @@ func (c *exporter) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect reports a broker or store that does not answer as down, and keeps the last figures of neither.
+// Collect reports a broker or store that does not answer every question as down. It sends no figure of an earlier
+// scrape.
 func (c *exporter) Collect(to chan<- prometheus.Metric) {
 	o, err := c.figures()
 	gauge := func(d *prometheus.Desc, value float64) {

@@ -209,8 +209,8 @@ func TestMetricsOfPart(t *testing.T) {
 	}
 }
 
-// TestMetricsOfForeignKey: a queue whose figures another program's key hides has none, so no alert of it can fire. The
-// store has not replied to every question, which an alert sees.
+// TestMetricsOfForeignKey: another program's key hides the figures of a queue, so no alert about the queue can fire.
+// strikes_store_up is 0, so StrikesStoreDown fires.
 func TestMetricsOfForeignKey(t *testing.T) {
 	o := overview()
 	o.Queues[0].StoreSeen, o.Queues[0].Unknown = false, counter.ErrForeign.Error()

@@ -57,8 +57,8 @@ func (a *app) publishCommand() *cobra.Command {
   strikes publish orders --routing-key customer-17 orders.txt
   strikes publish order.paid --exchange shop --ndjson events.ndjson`,
 		Long: `Each line of the files (- or none: of stdin) is one message, without its \n; an
-empty line is an empty message. A message without an id gets a UUIDv7. An input
-without a message is named on stderr, and is no error (exit 0).
+empty line is an empty message. A message without an id gets a UUIDv7. If there
+is no message at all, publish says so on stderr and exits with 0.
 
 With --ndjson each line that is not blank is an object with one of "body" (text)
 and "body_base64", and any of id, headers, content_type, content_encoding,
@@ -262,8 +262,8 @@ func (p *publish) address(e entry) (publisher.Message, error) {
 	return to, err
 }
 
-// count takes the outcome of a batch, and returns the error of the first message that failed, or of the one that the
-// broker refused: its refusal ends the channel, and so the others failed.
+// count takes the outcome of a batch. It returns the error of the message that the broker refused, because its refusal
+// ends the channel and fails the others. If none was refused, it returns that of the first message that failed.
 func (p *publish) count(ctx context.Context, entries []entry, msgs []publisher.Message, outcome error) error {
 	errs := make([]error, len(entries))
 	var failed *publisher.BatchError

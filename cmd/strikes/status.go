@@ -142,7 +142,7 @@ func (o *status) all(ctx context.Context, b *connect.Broker, c *ops.Collector) e
 	case err != nil:
 		return err
 	case all.Failed() != nil:
-		return errors.Join(unlisted(b, all.Broker), all.Store)
+		return errors.Join(withoutAPI(b, all.Broker), all.Store)
 	case !o.json:
 		return render.Overview(o.Out, all, o.limit)
 	}

@@ -128,7 +128,7 @@ func (o *consume) work(queue string, command []string) (work, error) {
 		if err != nil {
 			return work{}, cli.Misuse(err)
 		}
-		log.SetOutput(io.Discard) // net/http logs what an endpoint sends after its response, which may be a secret
+		log.SetOutput(io.Discard) // only net/http uses it, and prints bytes after a response, which may quote a secret
 		return work{handle: e.Handle, cancel: e.Cancel, close: e.Close, cancelled: "requests were cancelled"}, nil
 	}
 	for name, value := range map[string]string{"http-ca": o.push.CA, "http-cert": o.push.Cert, "http-key": o.push.Key,

@@ -21,7 +21,7 @@ import (
 	"github.com/strikesmq/strikes/integration/lab/soak"
 )
 
-// programs are those of the laboratory. They end this process if it has been given a wrong flag.
+// programs are those of the laboratory. A flag that one cannot parse ends this process.
 var programs = []struct {
 	name, does string
 	run        func(ctx context.Context, args []string) error

@@ -36,7 +36,7 @@ var (
 	// ErrURL says that the URL does not lead to the API.
 	ErrURL = errors.New("the URL is wrong")
 
-	errBadRequest = errors.New("400 Bad Request") // as of a page beyond the last
+	errBadRequest = errors.New("400 Bad Request") // for example to a page beyond the last
 )
 
 // errLogin is an ErrDenied.

@@ -89,7 +89,8 @@ func (c *API) List(ctx context.Context, vhost string) ([]Listed, error) {
 			Pages int `json:"page_count"`
 			Total int `json:"total_count"`
 		}](ctx, c, query, "queues", vhost)
-		if err != nil && (page == 1 || !errors.Is(err, errBadRequest)) { // else queues went, and the page with them
+		gone := page > 1 && errors.Is(err, errBadRequest) // queues were deleted, and the last page with them
+		if err != nil && (!gone || again == 3) {
 			return nil, err
 		}
 		if page > 1 && reply.Total != total && again < 3 {

@@ -189,16 +189,16 @@ func (h Headers) Lineage() amqp.Table {
 	return lineage
 }
 
-// RouteBeforeReplay returns the exchange and the routing key with which a message was published before it was replayed
-// to its own queue, from those of that replay.
-func (h Headers) RouteBeforeReplay(exchange, key string) (publishedTo, with string) {
+// RouteBeforeReplay returns the exchange and the routing key that a message had before a replay to its own queue, from
+// those of its delivery. It returns these if the message was not replayed so.
+func (h Headers) RouteBeforeReplay(exchange, key string) (oldExchange, oldKey string) {
 	lineage := h.Lineage()
-	with, replayed := lineage["key"].(string)
+	oldKey, replayed := lineage["key"].(string)
 	if !replayed || exchange != "" || key != h.queue {
 		return exchange, key
 	}
-	publishedTo, _ = lineage["exchange"].(string)
-	return publishedTo, with
+	oldExchange, _ = lineage["exchange"].(string)
+	return oldExchange, oldKey
 }
 
 // Copy returns a new table of the headers, without those of strikes that count as absent: written anew, they would

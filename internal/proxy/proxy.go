@@ -58,8 +58,8 @@ func start(ctx context.Context, targets []string, treat func(words []string) Tre
 	return p, nil
 }
 
-// Watch has a function called for each connection to the server that is made from now on. What it returns is called
-// once either side has ended it.
+// Watch has joined called for each connection to the server that is made from now on, and left once either side has
+// ended it. A proxy that treats requests calls neither.
 func (p *Proxy) Watch(joined func() (left func())) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -37,7 +37,7 @@ func reservePorts(n int) (ports []int, kept []io.Closer, err error) {
 	return nil, nil, errors.Join(err, last, CloseAll(kept))
 }
 
-// CloseAll closes each.
+// CloseAll closes all of them, and joins the errors.
 func CloseAll[C io.Closer](all []C) error {
 	var errs []error
 	for _, c := range all {

@@ -193,7 +193,7 @@ func (r *RabbitMQ) write() (err error) {
 		"rabbitmq.conf": conf + r.opts.Config + "\n", "advanced.config": "[].\n", "enabled_plugins": plugins,
 		"rabbitmq-env.conf": "", ".erlang.cookie": r.opts.Cookie, "inetrc": inetrc,
 	} {
-		err = errors.Join(err, os.WriteFile(r.dir.join(name), []byte(text), 0o400)) // or Erlang refuses the cookie
+		err = errors.Join(err, os.WriteFile(r.dir.join(name), []byte(text), 0o400)) // as Erlang demands of the cookie
 	}
 	return err
 }

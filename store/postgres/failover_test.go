@@ -41,7 +41,8 @@ func TestFailover(t *testing.T) {
 			if reply, err := fail(10*time.Second, "a"); err != nil || reply.Failures != 1 {
 				t.Fatalf("%+v, %v", reply, err)
 			}
-			until(t, fmt.Sprintf(at, standby.Addr), "SELECT to_regclass('strikes_doc') IS NOT NULL") // an asynchronous one lags
+			// An asynchronous standby lags behind.
+			until(t, fmt.Sprintf(at, standby.Addr), "SELECT to_regclass('strikes_doc') IS NOT NULL")
 			until(t, fmt.Sprintf(at, standby.Addr), "SELECT count(*) > 0 FROM strikes_doc WHERE name LIKE 'r:%'")
 			need(t, standby.Kill())
 			if _, err = fail(2*time.Second, "b"); (err != nil) != synchronous {

@@ -117,7 +117,7 @@ func (in *Injector) Inject(ctx context.Context, f Fault) error {
 	case "dependency":
 		in.Log.Write(audit.Event{Kind: audit.FaultOver, Fault: f.Name})
 	}
-	if err == nil || err == os.ErrProcessDone || ctx.Err() != nil { //nolint:errorlint // it is never wrapped
+	if err == nil || err == os.ErrProcessDone || ctx.Err() != nil { //nolint:errorlint // a seat does not wrap it
 		return nil // the process had just died of something else
 	}
 	return fmt.Errorf("fault %s: %w", f.Name, err)

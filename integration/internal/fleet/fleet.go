@@ -101,8 +101,8 @@ func (f *Fleet) Stop() error {
 	return nil
 }
 
-// Drain waits until drained returns nil, and stops the fleet to see that nothing comes back that it still held. If some
-// messages are ready then, the fleet starts again. An error leaves it stopped.
+// Drain waits until drained returns nil, and stops the fleet, so that messages which it still held return. If ready
+// counts some then, or fails, the fleet starts again. After an error, of drained or of the stop, the fleet is stopped.
 func (f *Fleet) Drain(ctx context.Context, within time.Duration, drained func() error,
 	ready func() (int, error)) error {
 	for end := time.Now().Add(within); ; f.Start(ctx) {

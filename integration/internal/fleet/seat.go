@@ -21,7 +21,7 @@ type Seat struct {
 
 	// Command returns a process to start, by its number, and a Closer to close once it has ended.
 	Command func(number int) (*exec.Cmd, io.Closer, error)
-	// Told is called before a process gets a signal. It may be nil.
+	// Told is called before a signal is sent, also to a process that has just ended. It may be nil.
 	Told func(syscall.Signal)
 	// Exited is called with the number of a process, and how it ended. It may be nil.
 	Exited func(number int, err error)

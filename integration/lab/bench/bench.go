@@ -54,7 +54,10 @@ func parseFlags(args []string) (config, error) {
 	rig.List(f, &c.only, "only", "the contests; if not given, all but the last", contests...)
 	rig.List(f, &c.types, "type", "of the queues", kinds...)
 	f.Func("failing", "of the messages, `PERCENT,…` (default 0,1,10)", func(text string) error {
-		return json.Unmarshal([]byte("["+text+"]"), &c.failing)
+		if json.Unmarshal([]byte("["+text+"]"), &c.failing) != nil {
+			return errors.New("want percentages, such as 0,1,10")
+		}
+		return nil
 	})
 	f.IntVar(&c.messages, "messages", 3000, "`NUMBER` in each queue")
 	f.IntVar(&c.rounds, "rounds", 5, "`NUMBER` that count; one before them warms up")

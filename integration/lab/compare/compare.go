@@ -57,7 +57,7 @@ func parseFlags(args []string) (config, error) {
 		"how long a way may take to drain after the last fault; half as long for a killer")
 	f.DurationVar(&c.away, "away", time.Minute, "how long the part outage has the dependency away")
 	c.broker.Flags(f, "queues whose names begin with compare-")
-	f.StringVar(&c.keep, "keep", "", "leave the histories in this `directory`")
+	f.StringVar(&c.keep, "keep", "", "leave the histories in this `directory`, which must have none of an earlier run")
 	if err := rig.Parse(f, args); err != nil {
 		return c, err
 	}

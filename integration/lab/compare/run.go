@@ -35,7 +35,7 @@ type part struct {
 	calls    bool          // each handler calls the dependency
 }
 
-// idle is a time without an attempt: an empty queue is drained then, and late dead letters have come.
+// idle is how long an empty queue must see no attempt to count as drained. Late dead letters have come by then.
 func (c config) idle() time.Duration { return c.patience / 5 }
 
 const (
@@ -237,7 +237,8 @@ func (r *run) publishUpTo(ctx context.Context, n int) error {
 	return r.lab.broker.Publish(ctx, all)
 }
 
-// drained fails unless every message is handled or dead-lettered, or the queue is empty and idle.
+// drained fails unless the queue is empty, and every message is handled or dead-lettered, or no attempt has begun or
+// ended for the idle time.
 func (r *run) drained() error {
 	if err := r.progress.Update(); err != nil {
 		return err

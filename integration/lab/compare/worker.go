@@ -61,7 +61,7 @@ func handle(log *ledger.Log, s spec, d *amqp.Delivery) error {
 	return err
 }
 
-// countRun leaves a file for a run of a message, where all processes see it, and returns which run this is.
+// countRun leaves a file for an attempt at a message, where all processes see it, and returns which attempt this is.
 func countRun(dir, id string) (int, error) {
 	file, err := os.CreateTemp(dir, id+".")
 	if err != nil {

@@ -110,7 +110,7 @@ func mostCounted(failures []*audit.Attempt) int {
 	return outageBreaker
 }
 
-// failures are the failed attempts at good messages since the service was away, in the order of their ends.
+// failures are the failed attempts at good messages since the service went away, in the order of their ends.
 func (j *judge) failures(away span) (all []*audit.Attempt) {
 	for _, m := range j.Messages {
 		for _, x := range m.Runs {

@@ -292,7 +292,7 @@ func TestRules(t *testing.T) {
 
 // TestAttemptsThatAreNotTold allows for an attempt of a process that died, if not all tell when they send BEGUN.
 func TestAttemptsThatAreNotTold(t *testing.T) {
-	for _, blind := range []bool{true, false} {
+	for _, untold := range []bool{true, false} {
 		h := play(variant{})
 		h.published("x", audit.Poison, audit.Confirmed)
 		for range 3 {
@@ -301,11 +301,11 @@ func TestAttemptsThatAreNotTold(t *testing.T) {
 		h.add(audit.Event{Kind: audit.Exited, Process: 2, Err: "signal: killed"})
 		h.dead("x")
 		of := strict
-		if blind {
+		if untold {
 			of.languages = []string{inHTTP}
 		}
-		if f := h.judged(of).Violations["bound"]; f.Count > 0 == blind {
-			t.Errorf("blind %v: %+v", blind, f)
+		if f := h.judged(of).Violations["bound"]; f.Count > 0 == untold {
+			t.Errorf("untold %v: %+v", untold, f)
 		}
 	}
 }

@@ -173,10 +173,11 @@ func (k *soak) work(ctx context.Context) error {
 				return err
 			}
 		}
+		err := k.progress.Update()
 		if n%1000 == 0 || n == k.cfg.messages {
 			k.say("%d published, %d settled, %d dead-lettered", n, len(k.progress.Done), len(k.progress.Dead))
 		}
-		return k.progress.Update()
+		return err
 	}
 	p := &producer{jobs: jobs, broker: k.broker, log: k.log, link: k.link, backlog: k.cfg.backlog, reached: reach}
 	if k.cfg.backlog == 0 {
@@ -213,7 +214,8 @@ func (k *soak) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(k.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// drain waits until every message is done and the queue is empty.
+// drain waits until every message is done and the queue is empty, and stops the consumers. If that takes too long, it
+// writes Undrained, which the rules judge.
 func (k *soak) drain(ctx context.Context) error {
 	k.log.Write(audit.Event{Kind: audit.Quiet})
 	ready := func() (int, error) { return k.broker.Depth(queue) }

@@ -96,7 +96,7 @@ func ExitCode(err error) int {
 		faults := map[counter.StoreFault]int{counter.FaultDenied: ExitDenied, counter.FaultNotRedis: ExitMisuse,
 			counter.FaultNotSetUp: ExitMisuse, counter.FaultOther: ExitFailed}
 		return cmp.Or(faults[store.Fault], ExitUnreachable)
-	case errors.As(err, &publish) && ReplyCode(publish.Code) != ExitFailed: // also beside a refused message
+	case errors.As(err, &publish) && ReplyCode(publish.Code) != ExitFailed: // also of one lost beside a refused message
 		return ReplyCode(publish.Code)
 	case errors.Is(err, publisher.ErrConnectionLost), broker.IsAway(err):
 		return ExitUnreachable

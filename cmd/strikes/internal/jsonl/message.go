@@ -68,7 +68,7 @@ func ParseMessage(line []byte) (msg amqp.Publishing, key string, err error) {
 	if err := json.Unmarshal(line, &e, json.RejectUnknownMembers(true), headerValues); err != nil {
 		return amqp.Publishing{}, "", jsonError(err)
 	}
-	if jsontext.Value(line).Kind() == 'n' { // which sets no field
+	if jsontext.Value(line).Kind() == 'n' { // Unmarshal takes it for an object without fields
 		return amqp.Publishing{}, "", errors.New("a JSON null instead of an object")
 	}
 	body, err := e.body()

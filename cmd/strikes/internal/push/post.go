@@ -42,7 +42,7 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 		return consumer.NotCounted(err)
 	}
 	secrets = longestFirst(append(secrets, secretsOf(e.url)...))
-	response, err := e.transport.RoundTrip(request) // an http.Client fails if it cannot parse a Location
+	response, err := e.transport.RoundTrip(request) // http.Client would lose the status if it cannot parse the Location
 	if err != nil {
 		if of := (tls.RecordHeaderError{}); errors.As(err, &of) && string(of.RecordHeader[:]) == "HTTP/" {
 			err = http.ErrSchemeMismatch
