@@ -68,7 +68,8 @@ func TestReplayFromFilterToResult(t *testing.T) {
 		`name="rate" value="fast"`)
 	says(t, checkPage(t, f, query("replay", "error", "other")), "0 dead letters would be replayed",
 		`<a href="doctor?queue=orders">the doctor</a>`)
-	answers(t, f.get(query("dead", "after", "garbage")), http.StatusUnprocessableEntity, "after must be a place in the list")
+	body = "after must be a place in the list"
+	answers(t, f.get(query("dead", "after", "garbage")), http.StatusUnprocessableEntity, body)
 	f.broker.dead.gate = make(chan struct{})
 	form := url.Values{"count": {"3"}, "why": {"the bank is open"}}
 	w := f.post(replay, form)

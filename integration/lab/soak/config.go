@@ -64,7 +64,7 @@ func parseFlags(args []string) (config, error) {
 		"the queue is drained: late, lossy or slow")
 	f.StringVar(&c.kind, "type", string(topology.Quorum),
 		"of the queue: quorum or classic; that of its dead letters is always a quorum queue")
-	f.Uint64Var(&c.seed, "seed", rand.Uint64N(1<<32), "of messages and faults; if none, random") //nolint:gosec // it is printed
+	f.Uint64Var(&c.seed, "seed", rand.Uint64N(1<<32), "of messages and faults; if none, random") //nolint:gosec // printed
 	f.StringVar(&c.only, "only", "", "inject faults of these `kinds` only, separated by commas; one that is named twice "+
 		"comes twice as often")
 	rig.List(f, &c.languages, "languages", "of the consumer processes, in turn. There are three processes, or one for "+
