@@ -110,6 +110,29 @@ func TestOutageOfDeafProcess(t *testing.T) {
 	})
 }
 
+// TestOutageWithResumes: an operator who closes the breaker during the outage costs one counted failure each time,
+// though all messages have failed before.
+func TestOutageWithResumes(t *testing.T) {
+	for _, messages := range []int{8, 30} {
+		inOutage(t, 7, Consumer{Breaker: 8}, func(o *outage) {
+			o.setAway(true)
+			o.publish(numbered("good", 0, messages)...)
+			for range 2 {
+				time.Sleep(30 * time.Second)
+				need(t, o.store.Admin().ResumeBreaker(t.Context(), "/", "orders", 0))
+			}
+			time.Sleep(30 * time.Second)
+			o.setAway(false)
+			if !o.until(time.Minute, func() bool { return len(o.done) == messages }) {
+				t.Errorf("%d of %d were handled", len(o.done), messages)
+			}
+			if dead, counted := len(o.goodDead()), o.store.counted.Load(); dead > 0 || counted > 8+2 {
+				t.Errorf("%d of %d dead, %d counted", dead, messages, counted)
+			}
+		})
+	}
+}
+
 // TestOutageOfFewMessages: one message a minute comes in an outage of half an hour.
 func TestOutageOfFewMessages(t *testing.T) {
 	servertest.Long(t)

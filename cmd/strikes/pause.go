@@ -84,9 +84,10 @@ func (a *app) resumeCommand() *cobra.Command {
 		Example: "  strikes resume orders\n  strikes resume orders --count 10m",
 		Long: `Ends the pause, and closes the breaker, which is open while no message succeeds.
 It prints which of the two it ended. Without --count it also ends the time of an
-earlier --count. Consumers go on within two seconds. A breaker opens again if
-messages fail and none succeeds. Exit 3 without --count: the queue is not
-paused, and its breaker is closed.`,
+earlier --count. Consumers go on within two seconds. If messages still fail and
+none succeeds, one failure is counted, and the breaker opens again two seconds
+later. Exit 3 without --count: the queue is not paused, and its breaker is
+closed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if count < 0 || count > 24*time.Hour {
 				return cli.Refused("count", count, "0 to 24h0m0s")

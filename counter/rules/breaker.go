@@ -50,7 +50,7 @@ type Breaker struct {
 	Open    time.Time       // since when no attempt begins without a permit; zero: it is closed
 	Closed  time.Time       // when it was last closed
 	Next    time.Time       // if open: when the next permit may be given
-	Permits int             // given since the opening
+	Permits int             // given since the opening; 1 if closed: by an operator, and no success has followed
 	Count   time.Time       // until when an operator wants every failure counted
 	Success time.Time       // the latest known begin of a success; it alone is written only if awaited, or with Patience
 	Awaited time.Time       // until when a message waits for a Success
@@ -59,7 +59,7 @@ type Breaker struct {
 }
 
 // StreakFailure is the failure of one message of a streak: its first one, or, with Patience, that of a last allowed
-// attempt that is not counted.
+// attempt that is not counted. After Resume it is the first failure of any message.
 type StreakFailure struct {
 	At      time.Time
 	Message string // the first 16 digits of the hash of its id
@@ -73,6 +73,9 @@ func (b *Breaker) Learn(p Progress, now time.Time) (changed bool) {
 		b.Success = p.Began
 		changed = changed || b.Awaited.After(now) || p.Patience > 0
 	}
+	if b.resumed() && b.Success.After(b.Closed) {
+		b.Permits, changed = 0, true
+	}
 	switch {
 	case !b.Open.IsZero():
 		if b.Success.After(b.Open) {
@@ -81,7 +84,7 @@ func (b *Breaker) Learn(p Progress, now time.Time) (changed bool) {
 		}
 		return changed
 	case !b.Doubt.IsZero() && p.Ended.After(b.Doubt):
-		b.Streak, b.Doubt = nil, time.Time{}
+		b.Streak, b.Doubt, b.Permits = nil, time.Time{}, 0
 		return true
 	}
 	failed := len(b.Streak)
@@ -115,6 +118,10 @@ func (b *Breaker) Answer(a Ask, now time.Time) (permitted, changed bool) {
 // open.
 func (b Breaker) Stops() bool { return !b.Doubt.IsZero() || !b.Open.IsZero() }
 
+// resumed reports whether an operator closed the breaker, and no success is known that began since. The outage may go
+// on, and the messages that wait have failed before. So the first failure, whichever it is, begins a doubt.
+func (b Breaker) resumed() bool { return b.Open.IsZero() && b.Permits > 0 }
+
 // Permit gives a permit for Probes attempts, and reports whether it did.
 func (b *Breaker) Permit(now time.Time) bool {
 	if b.Open.IsZero() || now.Before(b.Next) {
@@ -130,8 +137,8 @@ func (b *Breaker) Permit(now time.Time) bool {
 
 // Resume closes the breaker for an operator. Every failure counts from now on for the time count, 24 h at most, also
 // that of a last attempt, which Patience does not count while the breaker is closed. A count of zero ends a time that
-// an earlier Resume began. It does nothing and reports false if the breaker is closed, the queue is not in doubt, and
-// no such time lasts.
+// an earlier Resume began, and the next failure without a success begins a doubt. It does nothing and reports false if
+// the breaker is closed, the queue is not in doubt, and no such time lasts.
 func (b *Breaker) Resume(count time.Duration, now time.Time) bool {
 	now = now.Truncate(time.Millisecond)
 	b.bound(now)
@@ -141,6 +148,7 @@ func (b *Breaker) Resume(count time.Duration, now time.Time) bool {
 	}
 	if stops {
 		b.close(now)
+		b.Permits = Flag(count == 0)
 	}
 	if b.Count = (time.Time{}); count > 0 {
 		b.Count = now.Add(whole(min(count, LongestCount)))
@@ -180,7 +188,7 @@ func (b *Breaker) lengthen(message, reason string, size int, now time.Time) bool
 		b.Alike = 0
 	}
 	b.Alike, b.Reason = min(b.Alike, len(b.Streak))+1, reason
-	if b.Streak = append(b.Streak, failed); len(b.Streak) >= size {
+	if b.Streak = append(b.Streak, failed); len(b.Streak) >= size || b.resumed() {
 		b.Doubt = now
 	}
 	return true

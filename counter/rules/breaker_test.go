@@ -188,6 +188,38 @@ func TestBreaker(t *testing.T) {
 				f.t.Error("a closed breaker was resumed")
 			}
 		},
+		"an operator closes it during the outage": func(f *fleet) {
+			f.fail("a b c d")
+			f.later(2 * time.Second)
+			f.ask(never, never)
+			f.is("open 3")
+			f.q.Breaker.Resume(0, f.now)
+			f.later(time.Second)
+			f.want(f.fail("a a b d"), "REQUEUE2 UNCOUNTED2 UNCOUNTED1 UNCOUNTED0")
+			f.is("in doubt 1")
+			f.later(2 * time.Second)
+			f.ask(never, never)
+			f.is("open 1")
+		},
+		"an operator closes it after the outage": func(f *fleet) {
+			f.fail("a b c")
+			f.q.Breaker.Resume(0, f.now)
+			f.later(time.Second)
+			f.ask(time.Second/2, 0)
+			f.later(time.Second)
+			f.want(f.fail("a b c a"), "REQUEUE2 REQUEUE2 REQUEUE2 REQUEUE3")
+			f.is("closed 0")
+		},
+		"a success ends the doubt after an operator closed it": func(f *fleet) {
+			f.fail("a b c")
+			f.q.Breaker.Resume(0, f.now)
+			f.later(time.Second)
+			f.fail("a")
+			f.later(time.Second)
+			f.ask(10*time.Second, 0)
+			f.want(f.fail("a b c a"), "REQUEUE3 REQUEUE2 REQUEUE2 EXHAUSTED4")
+			f.is("closed 0")
+		},
 		"an operator ends the count": func(f *fleet) {
 			f.fail("a b c")
 			f.q.Breaker.Resume(time.Minute, f.now)

@@ -77,7 +77,8 @@
 --                 open     since when the breaker is open; 0: it is closed
 --                 closed   when it was closed last
 --                 next     when the next permit may be given
---                 permits  given since it opened
+--                 permits  given since it opened. If it is closed, 1: an operator closed it, and no success has
+--                          followed. Then the first failure, whichever it is, begins a doubt
 --                 count    until when an operator wants all failures counted
 --                 awaited  until when a message waits for a success
 --                 alike    so many of the streak, up to the last, have its reason apart from numbers
@@ -379,6 +380,7 @@ local function rarely()
     if began > b.success then
       b.success, b.changed = began, b.changed or b.awaited > now or patience + 0 > 0
     end
+    if b.open == 0 and b.permits > 0 and b.success > b.closed then b.permits, b.changed = 0, true end
     local failed, closed, over = 0, b.open == 0, false
     local calm = closed and b.doubt > 0 and ended > b.doubt
     b.streak = string.gsub(b.streak, ';(%d+)(=%x+)', function(at, message)
@@ -397,12 +399,13 @@ local function rarely()
         b.early = attempt + 0 >= 0 and now - attempt < now
       end
     elseif calm then
-      b.streak, b.failed, b.doubt, b.changed = '', 0, 0, true
+      b.streak, b.failed, b.doubt, b.permits, b.changed = '', 0, 0, 0, true
     elseif over then
       b.doubt, b.changed = 0, true
     elseif b.doubt > 0 and now - b.doubt >= 2000 then
       b.open, b.next, b.permits, b.changed = now, now + 1000, 0, true
     end
+    b.resumed = b.open == 0 and b.permits > 0
     -- an outage may use up the last allowed attempt: no success is known that began after the message's last failure
     failed = r.failures + r.crashes
     b.impatient = patience + 0 > 0 and failed > 0 and failed + 1 >= s.limit and b.success <= r.first + r.last and
@@ -423,7 +426,7 @@ local function rarely()
     local uncounted = fresh and cause ~= 'rejected' and
       (cause == 'not-counted' or b.count <= q.now and troubled or b.impatient)
     local message = '=' .. string.sub(s.key, #q.index - 2, #q.index + 13)
-    local first = r.failures + r.crashes == 0 and (not uncounted or cause == 'not-counted')
+    local first = (r.failures + r.crashes == 0 or b.resumed) and (not uncounted or cause == 'not-counted')
     -- If messages that wait for a success fill the prefetch, no other message can fail. Their failures open the
     -- breaker then, so that others are fetched.
     if fresh and cause ~= 'rejected' and (first or b.impatient) and not troubled and b.count <= q.now and
@@ -432,7 +435,7 @@ local function rarely()
       local same = b.failed > 0 and string.gsub(b.reason, '%d+', '0') == string.gsub(reason, '%d+', '0')
       b.alike, b.reason = (same and math.min(b.alike, b.failed) or 0) + 1, reason
       b.streak, b.failed, b.changed = b.streak .. string.format(';%d', q.now) .. message, b.failed + 1, true
-      if b.failed >= b.limit then b.doubt = q.now end
+      if b.failed >= b.limit or b.resumed then b.doubt = q.now end
     end
     if b.changed then f.keep(b) end
     return uncounted

@@ -258,7 +258,8 @@ func (g *Gate) ask(ctx context.Context) {
 		g.others = g.heard
 	}
 	g.update()
-	if state.Permitted || asked && state.Permits > before.Permits { // perhaps the permit was in the reply that was lost
+	lost := asked && !state.Open.IsZero() && state.Permits > before.Permits // perhaps the permit was in the lost reply
+	if state.Permitted || lost {
 		g.won = state.Permits
 		g.permit()
 	}
