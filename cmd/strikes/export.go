@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -76,7 +77,7 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	c := collector(b, store)
 	c.Names = o.queues
-	metrics := &exporter{from: c}
+	metrics := &exporter{from: c, log: a.Err}
 	defer metrics.close()
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics.handler())
@@ -117,11 +118,13 @@ type source interface {
 // overload broker and store.
 type exporter struct {
 	from source
+	log  io.Writer // says when the broker or the store is down, and when it is up again
 
 	mu   sync.Mutex // one scrape at a time asks
 	last ops.Overview
 	err  error
 	at   time.Time // when these were complete
+	down map[string]bool
 }
 
 // handler serves the metrics.
@@ -150,7 +153,25 @@ func (c *exporter) figures() (ops.Overview, error) {
 	defer cancel()
 	c.last, c.err = c.from.All(ctx)
 	c.at = time.Now()
+	c.tell("broker", c.last.Broker)
+	c.tell("store", c.last.Store)
 	return c.last, c.err
+}
+
+// tell prints a change: the metrics do not say why the broker or the store is down.
+func (c *exporter) tell(name string, err error) {
+	if c.log == nil || c.down[name] == (err != nil) {
+		return
+	}
+	if c.down == nil {
+		c.down = map[string]bool{}
+	}
+	c.down[name] = err != nil
+	if err == nil {
+		fmt.Fprintf(c.log, "strikes: the %s is up again\n", name)
+		return
+	}
+	fmt.Fprintf(c.log, "strikes: warning: strikes_%s_up is 0: %s\n", name, printable.Text(err.Error(), ""))
 }
 
 var (

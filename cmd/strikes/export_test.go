@@ -209,6 +209,22 @@ func TestMetricsOfPart(t *testing.T) {
 	}
 }
 
+// TestExporterSaysWhatIsDown once, and that it is up again.
+func TestExporterSaysWhatIsDown(t *testing.T) {
+	var log strings.Builder
+	c := &exporter{log: &log}
+	for _, err := range []error{nil, errors.New("not authorised"), errors.New("not authorised"), nil, nil} {
+		c.at, c.from = time.Time{}, fixed{ops.Overview{Broker: err}, nil}
+		if _, err := c.figures(); err != nil {
+			t.Error(err)
+		}
+	}
+	want := "strikes: warning: strikes_broker_up is 0: not authorised\nstrikes: the broker is up again\n"
+	if log.String() != want {
+		t.Errorf("got %q, want %q", log.String(), want)
+	}
+}
+
 // TestMetricsOfForeignKey: another program's key hides the figures of a queue, so no alert about the queue can fire.
 // strikes_store_up is 0, so StrikesStoreDown fires.
 func TestMetricsOfForeignKey(t *testing.T) {
