@@ -38,7 +38,7 @@ func TestOutage(t *testing.T) {
 	if broken := r.Broken(); len(broken) > 0 {
 		t.Errorf("violated: %q", broken)
 	}
-	if o := r.Outage; o == nil || o.Good < 500 || o.Poison < poisonInARow || o.Counted == 0 {
+	if o := r.Outage; o == nil || o.Good < 500 || o.Poison < poisonInARow || o.Attempts < outageBreaker {
 		t.Errorf("the outage did not meet the messages: %+v", o)
 	}
 }
