@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,9 +154,20 @@ func (c *exporter) figures() (ops.Overview, error) {
 	defer cancel()
 	c.last, c.err = c.from.All(ctx)
 	c.at = time.Now()
-	c.tell("broker", c.last.Broker)
-	c.tell("store", c.last.Store)
+	c.tell("broker", brokerDown(c.last, c.err))
+	c.tell("store", storeDown(c.last, c.err))
 	return c.last, c.err
+}
+
+// brokerDown is why the broker has not replied to every question; nil: it has.
+func brokerDown(o ops.Overview, err error) error { return cmp.Or(err, o.Broker) }
+
+// storeDown is the same of the store. Another program's key hides the figures of a queue.
+func storeDown(o ops.Overview, err error) error {
+	if i := slices.IndexFunc(o.Queues, func(s ops.Summary) bool { return s.Unknown != "" }); i >= 0 {
+		err = cmp.Or(err, o.Store, fmt.Errorf("queue %q: %s", o.Queues[i].Queue, o.Queues[i].Unknown))
+	}
+	return cmp.Or(err, o.Store)
 }
 
 // tell prints a change: the metrics do not say why the broker or the store is down.
@@ -279,9 +291,8 @@ func (c *exporter) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
 	}
-	gauge(brokerUp, oneIf(err == nil && o.Broker == nil))
-	unknown := func(s ops.Summary) bool { return s.Unknown != "" }
-	gauge(storeUp, oneIf(err == nil && o.Store == nil && !slices.ContainsFunc(o.Queues, unknown)))
+	gauge(brokerUp, oneIf(brokerDown(o, err) == nil))
+	gauge(storeUp, oneIf(storeDown(o, err) == nil))
 	if err != nil {
 		return
 	}

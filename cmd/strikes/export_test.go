@@ -219,7 +219,12 @@ func TestExporterSaysWhatIsDown(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want := "strikes: warning: strikes_broker_up is 0: not authorised\nstrikes: the broker is up again\n"
+	c.at, c.from = time.Time{}, fixed{ops.Overview{Queues: []ops.Summary{{Queue: "q", Unknown: "foreign"}}}, nil}
+	if _, err := c.figures(); err != nil {
+		t.Error(err)
+	}
+	want := "strikes: warning: strikes_broker_up is 0: not authorised\nstrikes: the broker is up again\n" +
+		"strikes: warning: strikes_store_up is 0: queue \"q\": foreign\n"
 	if log.String() != want {
 		t.Errorf("got %q, want %q", log.String(), want)
 	}

@@ -59,7 +59,7 @@ type Breaker struct {
 }
 
 // StreakFailure is the failure of one message of a streak: its first one, or, with Patience, that of a last allowed
-// attempt that is not counted. After Resume it is the first failure of any message.
+// attempt that is not counted. After Resume any failure may be the first one of a streak.
 type StreakFailure struct {
 	At      time.Time
 	Message string // the first 16 digits of the hash of its id
@@ -148,8 +148,8 @@ func (b *Breaker) Resume(count time.Duration, now time.Time) bool {
 	}
 	if stops {
 		b.close(now)
-		b.Permits = Flag(count == 0)
 	}
+	b.Permits = Flag(stops && count == 0)
 	if b.Count = (time.Time{}); count > 0 {
 		b.Count = now.Add(whole(min(count, LongestCount)))
 	}

@@ -220,6 +220,14 @@ func TestBreaker(t *testing.T) {
 			f.want(f.fail("a b c a"), "REQUEUE3 REQUEUE2 REQUEUE2 EXHAUSTED4")
 			f.is("closed 0")
 		},
+		"an operator wants failures counted after closing it": func(f *fleet) {
+			f.fail("a b c")
+			f.q.Breaker.Resume(0, f.now)
+			f.q.Breaker.Resume(time.Minute, f.now)
+			f.later(2 * time.Minute)
+			f.want(f.fail("a b d"), "REQUEUE2 REQUEUE2 REQUEUE1")
+			f.is("closed 1")
+		},
 		"an operator ends the count": func(f *fleet) {
 			f.fail("a b c")
 			f.q.Breaker.Resume(time.Minute, f.now)

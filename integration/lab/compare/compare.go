@@ -52,7 +52,7 @@ func parseFlags(args []string) (config, error) {
 	rig.List(f, &c.only, "only", "the ways; if not given, all", c.only...)
 	rig.List(f, &c.types, "type", "of the queues", c.types...)
 	rig.List(f, &c.parts, "parts", "the parts; if not given, all", allParts...)
-	f.Uint64Var(&c.seed, "seed", rand.Uint64N(1<<32), "of messages and faults; or random") //nolint:gosec // it is printed
+	f.Uint64Var(&c.seed, "seed", rand.Uint64N(1<<32), "of messages and faults; if none, random") //nolint:gosec // printed
 	f.DurationVar(&c.patience, "patience", 16*time.Second,
 		"how long a way may take to drain after the last fault; half as long for a killer")
 	f.DurationVar(&c.away, "away", time.Minute, "how long the part outage has the dependency away")
