@@ -158,6 +158,26 @@ func TestResumeOfABreakerThatHasClosed(t *testing.T) {
 	}
 }
 
+// TestResumeIsOneEntry: a resume that ends a pause and closes the breaker is one change in the audit log.
+func TestResumeIsOneEntry(t *testing.T) {
+	store, since := counter.NewMemory(nil), time.Now().Add(-time.Minute)
+	_, err := store.AskBreaker(t.Context(), "/", "orders", counter.Ask{Progress: counter.Progress{Breaker: 8},
+		Seen: counter.Breaker{Doubt: since, Open: since}})
+	need(t, err)
+	q := &Queue{Store: store.Admin(), VHost: "/", Name: "orders"}
+	need(t, q.Store.Pause(t.Context(), "/", "orders", counter.Note{By: "ann", Why: "a move"}))
+	plan, err := ChangeOf(VerbResume).Plan(t.Context(), q, Ask{Note: counter.Note{By: "ben", Why: "moved"}})
+	need(t, err)
+	need(t, plan.Do(t.Context(), q))
+	want := "orders: resumed; it was paused"
+	if text := plan.Text(); !strings.HasPrefix(text, want) || !strings.Contains(text, "; its breaker is closed") {
+		t.Errorf("got %q", text)
+	}
+	if log, err := q.AuditLog(t.Context(), 10); err != nil || len(log) != 1 || log[0].Result != ResultDone {
+		t.Errorf("the audit log: %+v, %v", log, err)
+	}
+}
+
 // TestResumeOfAnExhaustedMessage: a resume says that the message for which the queue is paused pauses it again.
 func TestResumeOfAnExhaustedMessage(t *testing.T) {
 	for id, want := range map[string]bool{"m-1": true, "": false} {

@@ -152,27 +152,33 @@ func (p *Pause) Question(int) string {
 
 // Do pauses or resumes the queue, and waits as long as it was asked to until the consumers of a paused one stop.
 func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
+	verb, subject, changed := VerbResume, "", false
 	if p.Breaker != nil {
-		subject := ""
 		if p.count > 0 {
 			subject = "--count " + p.count.String()
 		}
 		p.Before = p.Note == counter.Note{} // there is no pause to end
-		err := q.Store.ResumeBreaker(ctx, q.VHost, q.Name, p.count)
-		if errors.Is(err, counter.ErrBreakerClosed) { // meanwhile
-			p.Breaker = nil
-		} else if err = q.audited(ctx, VerbResume, subject, p.why, 0, err); err != nil {
-			return err
+		err = q.Store.ResumeBreaker(ctx, q.VHost, q.Name, p.count)
+		if changed = !errors.Is(err, counter.ErrBreakerClosed); !changed { // it closed meanwhile
+			p.Breaker, err = nil, nil
 		}
 	}
-	if !p.Before {
-		verb, change, already := VerbPause, q.Store.Pause, counter.ErrPaused
-		if !p.Paused {
-			verb, change, already = VerbResume, q.Store.Resume, counter.ErrNotPaused
+	if err == nil && !p.Before {
+		change, already := q.Store.Resume, counter.ErrNotPaused
+		if p.Paused {
+			verb, change, already = VerbPause, q.Store.Pause, counter.ErrPaused
 		}
 		if err = change(ctx, q.VHost, q.Name, p.why); errors.Is(err, already) {
-			p.Before = true
-		} else if err = q.audited(ctx, verb, "", p.why, 0, err); err != nil {
+			p.Before, err = true, nil
+		} else {
+			changed = true
+		}
+		if err != nil && p.Breaker != nil {
+			err = fmt.Errorf("its breaker is closed, but its pause did not end: %w", err)
+		}
+	}
+	if changed {
+		if err = q.audited(ctx, verb, subject, p.why, 0, err); err != nil {
 			return err
 		}
 	}
