@@ -1,9 +1,11 @@
 package ops
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -235,4 +237,37 @@ func TestMovedMessage(t *testing.T) {
 			t.Errorf("with %d moves: %+v", top, m)
 		}
 	}
+}
+
+// deafStore does not answer.
+type deafStore struct{ counter.Store }
+
+func (deafStore) Close() error { return nil }
+
+func (deafStore) Load(ctx context.Context, _ counter.Queue, _ ...string) (time.Time, []counter.Doc, error) {
+	<-ctx.Done()
+	return time.Time{}, nil, ctx.Err()
+}
+
+func (deafStore) Examine(ctx context.Context) ([]counter.Finding, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestAllEnds: All takes 7 s at most, although neither broker nor store answers.
+func TestAllEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counts := counter.Over(deafStore{}, nil)
+		defer counts.Close()
+		c := &Collector{VHost: "/", Store: counts.Admin(), Names: []string{"orders"}}
+		c.Dial = func(ctx context.Context) (*amqp.Connection, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		began := time.Now()
+		o, err := c.All(t.Context())
+		if took := time.Since(began); took > 7*time.Second || err != nil || o.Broker == nil || o.Store == nil {
+			t.Errorf("after %v: %v, %v, %v", took, o.Broker, o.Store, err)
+		}
+	})
 }

@@ -54,7 +54,9 @@ func (c *Collector) All(ctx context.Context) (Overview, error) {
 	for _, name := range names {
 		all = append(all, c.lists.listing.Partitions[name]...)
 	}
-	kept, err := c.askStore(ctx, all)
+	asking, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	kept, err := c.askStore(asking, all)
 	if err != nil {
 		o.Store = fmt.Errorf("store: %w", err)
 		kept = make([]counter.Summary, len(all))
@@ -71,14 +73,12 @@ func (c *Collector) All(ctx context.Context) (Overview, error) {
 	if i := slices.IndexFunc(kept, func(s counter.Summary) bool { return !s.Time.IsZero() }); i >= 0 {
 		o.Time = kept[i].Time
 	}
-	o.DelayQueues, o.Alarms = delayOf(seen.listed), slices.Concat(seen.alarms, refusals(ctx, c.Store))
+	o.DelayQueues, o.Alarms = delayOf(seen.listed), slices.Concat(seen.alarms, refusals(asking, c.Store))
 	o.judge(seen)
 	return o, ctx.Err()
 }
 
 func (c *Collector) askStore(ctx context.Context, names []string) ([]counter.Summary, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
 	if len(names) == 0 { // it may be out of reach all the same
 		_, err := c.Store.Now(ctx)
 		return nil, err
