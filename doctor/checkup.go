@@ -183,7 +183,8 @@ func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 			if !slices.ContainsFunc(r.Findings, func(f inspect.Finding) bool { return f.Code == inspect.CodeNodeDown }) {
 				shares, err = c.shared(ctx, name, n)
 			}
-			r.Findings = slices.Concat(r.Findings, c.kept(ctx, r.VHost, name), shares)
+			kept, unread := c.kept(ctx, r.VHost, name)
+			r.Findings, r.Err = slices.Concat(r.Findings, kept, shares), unread
 			return r, err
 		}
 	}
@@ -205,7 +206,8 @@ func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 			findings = []inspect.Finding{f}
 		}
 	}
-	r.Findings = append(findings, c.kept(ctx, r.VHost, name)...)
+	kept, unread := c.kept(ctx, r.VHost, name)
+	r.Findings, r.Err = append(findings, kept...), unread
 	return r, nil
 }
 
@@ -310,18 +312,17 @@ const (
 )
 
 // kept judges the data of a queue in the store. A store that does not reply is not asked about the next queue. That is
-// a finding about the store.
-func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Finding {
+// a finding about the store. One that replies may still take too long to read the records of a queue: see Report.Err.
+func (c *Checkup) kept(ctx context.Context, vhost, queue string) (found []inspect.Finding, unread error) {
 	if c.Store == nil || c.mute.Load() {
-		return nil
+		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	state, err := c.Store.State(ctx, vhost, queue)
 	if err != nil {
-		return c.unread(err)
+		return c.unread(err), nil
 	}
-	var found []inspect.Finding
 	if state.Paused != nil {
 		found = append(found, judgePause(state.Paused, queue))
 	}
@@ -332,12 +333,15 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) []inspect.Findi
 		c.limits, c.breaker,
 	} {
 		more, err := judge(ctx, state, vhost, queue)
-		if err != nil {
-			return append(found, c.unread(err)...)
+		switch {
+		case errors.Is(err, counter.ErrForeign):
+			return append(found, c.unread(err)...), nil
+		case err != nil:
+			return found, fmt.Errorf("its records in the store: %w", err)
 		}
 		found = append(found, more...)
 	}
-	return found
+	return found, nil
 }
 
 // unread returns a finding for a key that another program wrote. Of any other error it notes that the store is away.

@@ -1,10 +1,13 @@
 package doctor
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -60,10 +63,51 @@ func TestForeignKey(t *testing.T) {
 		}
 	}
 	for queue, want := range map[string]string{"orders": "store-foreign", "paused": "paused"} {
-		if found := c.kept(t.Context(), "/", queue); len(found) != 1 || found[0].Code != want {
-			t.Errorf("%s: %+v, want %s", queue, found, want)
+		if found, err := c.kept(t.Context(), "/", queue); err != nil || len(found) != 1 || found[0].Code != want {
+			t.Errorf("%s: %+v, %v, want %s", queue, found, err, want)
 		}
 	}
+}
+
+// slowStore has the records of one queue on a disk that does not answer. It keeps nothing else.
+type slowStore struct {
+	counter.Store
+	slow string
+}
+
+func (slowStore) Close() error { return nil }
+
+func (slowStore) Load(_ context.Context, _ counter.Queue, names ...string) (time.Time, []counter.Doc, error) {
+	docs := make([]counter.Doc, len(names))
+	for i, name := range names {
+		docs[i].Name = name
+	}
+	return time.Now(), docs, nil
+}
+
+func (s slowStore) Page(ctx context.Context, q counter.Queue, set string, _ counter.Entry, _ int) ([]counter.Entry,
+	error) {
+	if q.Name == s.slow && set != "consumers" {
+		<-ctx.Done()
+	}
+	return nil, ctx.Err()
+}
+
+func (slowStore) Count(context.Context, counter.Queue, string, int64) (int, error) { return 0, nil }
+
+// TestSlowQueue: a queue whose records cannot be read in time is reported, and the store is asked about the next one.
+func TestSlowQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counts := counter.Over(slowStore{slow: "orders"}, nil)
+		defer counts.Close()
+		c := &Checkup{Store: counts.Admin()}
+		if _, err := c.kept(t.Context(), "/", "orders"); !errors.Is(err, context.DeadlineExceeded) || c.mute.Load() {
+			t.Errorf("orders: %v; the store is asked no more: %v", err, c.mute.Load())
+		}
+		if found, err := c.kept(t.Context(), "/", "paused"); err != nil || len(found) > 0 {
+			t.Errorf("paused: %+v, %v", found, err)
+		}
+	})
 }
 
 // TestExplainedAbsence: a pause says why the queue has no consumer.
