@@ -388,7 +388,7 @@ func TestDeletedQueuesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Console{history: &history{queues: map[string][]sample{}}}
 		for _, queue := range []string{"amq.gen-1", "amq.gen-2", "amq.gen-3"} {
-			c.history.add(queue, nil, 0, 0)
+			c.history.add(ops.Summary{Queue: queue})
 			time.Sleep(40 * time.Minute)
 			c.sweep()
 		}

@@ -79,7 +79,6 @@ func (c *Console) collect(ctx context.Context, q *queueStatus, name string) (que
 	if err != nil {
 		return queueView{}, err
 	}
-	c.history.add(name, s.Rates, s.Blocked, s.Dead.Count)
 	v := queueView{Status: s, Lanes: laneList{Queue: name, Of: s.BlockedLanes, Now: s.Time}}
 	if s.BlockedLanes > 0 {
 		v.Lanes.Lanes, v.Lanes.Of, err = c.lanesOf(ctx, name, s, 0, lanesOfQueue)

@@ -90,7 +90,7 @@ func (c *Console) overview(ctx context.Context) (ops.Overview, error) {
 	}
 	c.storeSeen = true
 	for _, s := range all.Queues {
-		c.history.add(s.Queue, s.Rates, failing(s), s.Dead.Count)
+		c.history.add(s)
 	}
 	return all, nil
 }

@@ -33,24 +33,24 @@ type history struct {
 	queues map[string][]sample // oldest first
 }
 
-// add keeps the present figures of a queue. The page of the queue brings more than are kept.
-func (h *history) add(queue string, r *ops.Rates, failing int, dead int64) {
+// add keeps the present figures of a queue. The first page brings more than are kept.
+func (h *history) add(of ops.Summary) {
 	now := time.Now()
-	s := sample{now, figures{math.NaN(), math.NaN(), float64(failing), 0}, dead}
-	if r != nil {
-		s.figures[0], s.figures[1] = r.In, r.Out
+	s := sample{now, figures{math.NaN(), math.NaN(), float64(failing(of)), 0}, of.Dead.Count}
+	if of.Rates != nil {
+		s.figures[0], s.figures[1] = of.Rates.In, of.Rates.Out
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	kept := slices.DeleteFunc(h.queues[queue], func(s sample) bool { return now.Sub(s.at) > time.Hour })
+	kept := slices.DeleteFunc(h.queues[of.Queue], func(s sample) bool { return now.Sub(s.at) > time.Hour })
 	if len(kept) > 0 {
 		last := kept[len(kept)-1]
 		if now.Sub(last.at) < sampleEvery-time.Second {
 			return
 		}
-		s.figures[3] = float64(max(dead-last.dead, 0)) / now.Sub(last.at).Minutes()
+		s.figures[3] = float64(max(s.dead-last.dead, 0)) / now.Sub(last.at).Minutes()
 	}
-	h.queues[queue] = append(kept, s)
+	h.queues[of.Queue] = append(kept, s)
 }
 
 // forget drops the samples of queues that were not sampled for an hour, such as deleted ones.

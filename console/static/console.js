@@ -70,7 +70,7 @@ async function poll() {
   } catch {
     say('The console does not answer. This page is not up to date; it tries again.', true);
   }
-  if (!document.hidden) timer = setTimeout(poll, pause);
+  if (!document.hidden && !stream) timer = setTimeout(poll, pause); // a page that was hidden meanwhile follows again
 }
 
 function stop() {
