@@ -229,6 +229,33 @@ func TestReadDeclaredOfANameThatIsNotASCII(t *testing.T) {
 	}
 }
 
+// TestMissingLongName: from RabbitMQ 4.0 on, a question about a missing queue or exchange with a long name that is not
+// ASCII ends the connection. The error names it.
+func TestMissingLongName(t *testing.T) {
+	t.Parallel()
+	name := strings.Repeat("票", 80)
+	for kind, find := range map[string]func(conn *amqp.Connection) (broker.Answer, error){
+		"exchange": func(conn *amqp.Connection) (broker.Answer, error) {
+			return broker.FindExchange(t.Context(), conn, name)
+		},
+		"queue": func(conn *amqp.Connection) (broker.Answer, error) {
+			found, _, err := broker.FindQueue(t.Context(), conn, name)
+			return found, err
+		},
+	} {
+		conn := dialBroker(t)
+		found, err := find(conn)
+		if broker.VersionOf(conn).Before(4, 0) {
+			if found != broker.No || err != nil {
+				t.Errorf("%s: %v, %v", kind, found, err)
+			}
+		} else if found != broker.Unknown || err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s %q does not exist",
+			kind, name)) {
+			t.Errorf("%s: %v, %v", kind, found, err)
+		}
+	}
+}
+
 // TestReadDeclaredOfAValueThatIsNotASCII: that the connection ends says nothing against the queue.
 func TestReadDeclaredOfAValueThatIsNotASCII(t *testing.T) {
 	t.Parallel()

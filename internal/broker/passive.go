@@ -79,9 +79,19 @@ func askQueues(ctx context.Context, conn *amqp.Connection, wait time.Duration,
 				wait = min(wait, time.Until(end)/3)
 			}
 			defer time.AfterFunc(wait, func() { giveUp(fmt.Errorf("queue %q: %w", queue, ErrAway)) }).Stop()
-			return Passive(ch, queue)
+			q, err := Passive(ch, queue)
+			return q, named(conn, "queue", queue, err)
 		})
 	})
+}
+
+// named names the queue or exchange about which the broker could not answer: see CutRefusal.
+func named(conn *amqp.Connection, kind, name string, err error) error {
+	if !CutRefusal(err, conn.Config.Vhost+name) {
+		return err
+	}
+	return fmt.Errorf("%s %q does not exist, or may not be seen: its name is not ASCII, and too long for an answer: %w",
+		kind, name, err)
 }
 
 // RefuseStray returns an error if a queue with the name of a lock exists and is not exclusive. Nothing would delete it.
@@ -102,7 +112,7 @@ func RefuseStray(ctx context.Context, conn *amqp.Connection, lock string) error 
 // FindExchange says whether an exchange exists. A refusal is an error too: see UnlessRefused.
 func FindExchange(ctx context.Context, conn *amqp.Connection, name string) (Answer, error) {
 	return ask(ctx, conn, func(ch *amqp.Channel) error {
-		return ch.ExchangeDeclarePassive(name, "", false, false, false, false, nil)
+		return named(conn, "exchange", name, ch.ExchangeDeclarePassive(name, "", false, false, false, false, nil))
 	})
 }
 
