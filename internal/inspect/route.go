@@ -45,6 +45,7 @@ type Route struct {
 	Open     bool     // some keys reach queues that cannot be named
 	Unseen   []string // why it is not wholly known
 	wanted   []Node   // not looked up yet
+	picky    string   // an exchange that drops some dead letters; empty: none does
 }
 
 // Landing is a queue that dead letters reach.
@@ -214,7 +215,11 @@ func (g Graph) leave(s hop, source string, r *Route) []hop {
 		on.keys, on.sure, on.last = keys, s.sure && sure, b
 		out = append(out, on.to(Node{b.DestinationType == "exchange", b.Destination}))
 	}
-	if x.Alternate != "" && !x.takesEvery(s.keys) {
+	switch {
+	case x.takesEvery(s.keys):
+	case x.Alternate == "" && slices.Contains([]string{"direct", "topic", "headers"}, x.Kind): // others are not known
+		r.picky = s.at.Name
+	case x.Alternate != "":
 		on := s
 		on.sure = s.sure && len(out) == 0
 		out = append(out, on.to(Node{true, x.Alternate}))

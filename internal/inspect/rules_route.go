@@ -75,6 +75,9 @@ func deadLetterRouteRule(f Facts, need Need, report func(Finding)) {
 		report(Say("dead-letter-key-open/headers", v))
 	case !fixed && f.Exchange.Picks():
 		report(Say("dead-letter-key-open", v))
+	case f.Route.picky != "" && len(f.Route.Landings) > 0 && len(f.Route.Unseen) == 0 && !f.Route.Open &&
+		!slices.ContainsFunc(f.Route.Landings, func(l Landing) bool { return !l.Depends && !l.Behind }):
+		report(Say("dead-letter-key-open/behind", Vars{"exchange": quoted(f.Route.picky)}))
 	}
 }
 
