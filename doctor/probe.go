@@ -301,6 +301,7 @@ func takeOut(ctx context.Context, conn *amqp.Connection, queue, id string) (land
 	end := time.NewTimer(probeWait)
 	defer end.Stop()
 	err = broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+		defer func() { _ = ch.Nack(0, true, true) }() // from RabbitMQ 4.3 on this is no return that counts
 		for {
 			d, came, err := ch.Get(queue, false)
 			switch {
@@ -309,7 +310,7 @@ func takeOut(ctx context.Context, conn *amqp.Connection, queue, id string) (land
 			case came && d.MessageId == id:
 				landed = true
 				return d.Ack(false)
-			case came: // it returns when the channel closes
+			case came: // it returns at the end
 				continue
 			}
 			select {
