@@ -39,15 +39,7 @@ var (
 	errBadRequest = errors.New("400 Bad Request") // for example to a page beyond the last
 )
 
-// errLogin is an ErrDenied.
-var errLogin error = loginError{}
-
-type loginError struct{}
-
-func (loginError) Error() string {
-	return "the password is wrong, the user does not exist, or it lacks the tag management"
-}
-func (loginError) Unwrap() error { return ErrDenied }
+var errLogin = fmt.Errorf("the password is wrong, the user does not exist, or %w", ErrDenied)
 
 // API reads the HTTP API of a broker's management plugin. It reports facts that AMQP cannot: policies, bindings,
 // consumers, and rates. It is safe for concurrent use.

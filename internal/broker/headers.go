@@ -129,8 +129,16 @@ func (h Headers) Foreign() bool { return h.tie == tiedToOther }
 
 func (h Headers) own() bool { return h.tie >= tiedToID }
 
-// NewestDeath is the newest death in the queue by a consumer, and whether there is one.
-func (h Headers) NewestDeath() (Death, bool) { return NewestDeath(h.table, h.queue) }
+// NewestDeath is the newest death in the queue by a consumer, and whether there is one. An entry without a time is not
+// the broker's, and would never change.
+func (h Headers) NewestDeath() (Death, bool) {
+	for _, d := range Deaths(h.table) {
+		if d.Queue == h.queue && d.ByConsumer() {
+			return d, !d.Time.IsZero()
+		}
+	}
+	return Death{}, false
+}
 
 // mostCopies is the highest copy number.
 const mostCopies = 1<<31 - 1
@@ -244,7 +252,7 @@ func LaneMark(table amqp.Table, key string) string {
 		written = amqp.Table{}
 	}
 	maps.DeleteFunc(written, func(name string, _ any) bool {
-		return OfTheBroker(name) || strings.HasPrefix(name, "x-strikes-")
+		return OfTheBroker(name) || strings.HasPrefix(name, ours)
 	})
 	text, _ := json.Marshal([]any{key, written}) // "" if a header is NaN
 	sum := sha256.Sum256(text)
@@ -340,17 +348,6 @@ func Deaths(headers amqp.Table) []Death {
 		}
 	}
 	return out
-}
-
-// NewestDeath is the newest death in this queue by a consumer, and whether there is one. An entry without a time is not
-// the broker's, and would never change.
-func NewestDeath(headers amqp.Table, queue string) (Death, bool) {
-	for _, d := range Deaths(headers) {
-		if d.Queue == queue && d.ByConsumer() {
-			return d, !d.Time.IsZero()
-		}
-	}
-	return Death{}, false
 }
 
 // maxInteger is the largest integer that every language reads exactly: 2^53-1.
