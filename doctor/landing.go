@@ -124,12 +124,10 @@ func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listin
 	if err != nil {
 		return Listing{}, fmt.Errorf("list the exchanges of virtual host %q: %w", vhost, err)
 	}
-	known := inspect.Graph{Exchanges: exchanges, Queues: map[string]*broker.Queue{}}.AllKeys()
 	for i := range all {
 		policies.Apply(&all[i].Queue)
-		known.Queues[all[i].Name] = &all[i].Queue
 	}
-	return known.List(), nil
+	return inspect.NewGraph(exchanges, all).List(), nil
 }
 
 // DidYouMean asks for the queues that a misspelt name is like. It is empty if there are none, or if need.Management

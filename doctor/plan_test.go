@@ -38,7 +38,7 @@ func examined(t *testing.T, changes ...func(*inspect.Facts)) inspect.Facts {
 		Description: broker.Description{Queue: queue},
 		Exchange: inspect.Exchange{Exists: broker.Yes, Kind: "fanout", Bound: true,
 			Bindings: []broker.Binding{toQueue("q.dlq")}},
-		Known:  inspect.Graph{Exchanges: map[string]inspect.Exchange{}, Queues: map[string]*broker.Queue{}}.AllKeys(),
+		Known:  inspect.NewGraph(map[string]inspect.Exchange{}, nil),
 		Vitals: &inspect.Vitals{Targets: []broker.Queue{dead}},
 	}
 	for _, change := range changes {

@@ -142,20 +142,20 @@ func TestDeadLetterQueues(t *testing.T) {
 				Durable: true, Args: args},
 		}}
 	}
-	g := inspect.Graph{Exchanges: map[string]inspect.Exchange{
+	exchanges := map[string]inspect.Exchange{
 		"fan": {Exists: broker.Yes, Kind: "fanout", Bound: true,
 			Bindings: []broker.Binding{{Source: "fan", Destination: "dead", DestinationType: "queue"}}},
 		"two": {Exists: broker.Yes, Kind: "fanout", Bound: true, Bindings: []broker.Binding{
 			{Source: "two", Destination: "dead", DestinationType: "queue"}, {Source: "two", Destination: "direct.dlq",
 				DestinationType: "queue"},
 		}},
-	}}
-	g.Exchanges["none"] = inspect.Exchange{Exists: broker.Yes, Kind: "direct", Bound: true}
-	g.Exchanges["on"] = inspect.Exchange{Exists: broker.Yes, Kind: "fanout", Bound: true,
+	}
+	exchanges["none"] = inspect.Exchange{Exists: broker.Yes, Kind: "direct", Bound: true}
+	exchanges["on"] = inspect.Exchange{Exists: broker.Yes, Kind: "fanout", Bound: true,
 		Bindings: []broker.Binding{{Source: "on", Destination: "none", DestinationType: "exchange"}}}
 	fresh := queue("fresh", nil) // the API does not show its policy yet
 	fresh.PolicyKnown = false
-	g = withQueues(g, []broker.Listed{
+	g := inspect.NewGraph(exchanges, []broker.Listed{
 		queue("fanned", amqp.Table{"x-dead-letter-exchange": "fan"}),
 		queue("direct", amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "direct.dlq"}),
 		queue("both", amqp.Table{"x-dead-letter-exchange": "two"}),

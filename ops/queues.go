@@ -130,7 +130,7 @@ func (c *Collector) list(ctx context.Context, conn *amqp.Connection) (sight, err
 		every = brokenEvery
 	}
 	stale := time.Since(c.lists.routesRead) >= every
-	var known inspect.Graph
+	var exchanges map[string]inspect.Exchange
 	var alarms []broker.Alarm
 	var asking panics.Group
 	asking.Go(func() error {
@@ -141,19 +141,19 @@ func (c *Collector) list(ctx context.Context, conn *amqp.Connection) (sight, err
 		all, err = api.List(ctx, c.VHost)
 		return err
 	})
-	exchanges := func() (err error) {
-		known.Exchanges, err = inspect.ListExchanges(ctx, api, c.VHost)
+	listExchanges := func() (err error) {
+		exchanges, err = inspect.ListExchanges(ctx, api, c.VHost)
 		return err
 	}
 	if stale {
-		asking.Go(exchanges)
+		asking.Go(listExchanges)
 	}
 	err = asking.Wait()
 	if err == nil && !stale && slices.ContainsFunc(all, func(l broker.Listed) bool {
 		_, known := c.lists.listing.Routes[l.Name]
 		return l.SingleActive() && !known
 	}) {
-		stale, err = true, exchanges()
+		stale, err = true, listExchanges()
 	}
 	if err != nil {
 		return sight{}, fmt.Errorf("management API: %w", err)
@@ -164,7 +164,7 @@ func (c *Collector) list(ctx context.Context, conn *amqp.Connection) (sight, err
 		for i := range all {
 			all[i].Version = version
 		}
-		known = withQueues(known, all)
+		known := inspect.NewGraph(exchanges, all)
 		c.lists.listing = known.List()
 		c.lists.routes = deadLetterQueues(known, c.lists.listing)
 		c.lists.unsettled = slices.ContainsFunc(all, func(l broker.Listed) bool { return !l.PolicyKnown })
@@ -273,15 +273,6 @@ func (l *lists) deleted(s sight, name string) (of string) {
 		}
 	}
 	return of
-}
-
-// withQueues adds all queues to the exchanges and bindings.
-func withQueues(known inspect.Graph, all []broker.Listed) inspect.Graph {
-	known.Queues = map[string]*broker.Queue{}
-	for i := range all {
-		known.Queues[all[i].Name] = &all[i].Queue
-	}
-	return known.AllKeys()
 }
 
 // deadLetterQueues finds the dead-letter queue of each queue. One that is ambiguous has no name.

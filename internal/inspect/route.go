@@ -16,9 +16,12 @@ type Graph struct {
 	own       keySet                   // the routing keys of the messages in the queue
 }
 
-// AllKeys returns the graph for messages of any routing key.
-func (g Graph) AllKeys() Graph {
-	g.own = anyKey()
+// NewGraph returns the graph of a whole virtual host, for messages of any routing key.
+func NewGraph(exchanges map[string]Exchange, queues []broker.Listed) Graph {
+	g := Graph{Exchanges: exchanges, Queues: map[string]*broker.Queue{}, own: anyKey()}
+	for i := range queues {
+		g.Queues[queues[i].Name] = &queues[i].Queue
+	}
 	return g
 }
 

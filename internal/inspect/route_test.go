@@ -331,9 +331,9 @@ func TestList(t *testing.T) {
 		return Exchange{Exists: broker.Yes, Kind: "fanout", Bound: true, Bindings: []broker.Binding{
 			{Source: from, Destination: to, DestinationType: "queue"}}}
 	}
-	g := Graph{Exchanges: map[string]Exchange{"x": leads("x", "orders.dlq"), "z": leads("z", "delayed"),
+	g := NewGraph(map[string]Exchange{"x": leads("x", "orders.dlq"), "z": leads("z", "delayed"),
 		"strikes.delay": leads("strikes.delay", "plain"), "w": leads("w", "worked"),
-		"shared": leads("shared", "shared.hash2"), "gone.dlx": leads("gone.dlx", "gone.dlq")}}.AllKeys()
+		"shared": leads("shared", "shared.hash2"), "gone.dlx": leads("gone.dlx", "gone.dlq")}, nil)
 	g.Queues = map[string]*broker.Queue{
 		"mine": {Exclusive: true}, "log": {Declared: broker.Declared{Type: "stream"}}, "orders.dlq": {}, "plain": {},
 		"delayed": {Policy: amqp.Table{"dead-letter-exchange": "y"}}, "strikes.delay.lost": {}, "bare": {}, "bare.dlq": {},
