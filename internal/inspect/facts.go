@@ -124,13 +124,10 @@ const (
 
 // String returns "warning" or "error".
 func (s Severity) String() string {
-	switch s {
-	case Warning:
-		return "warning"
-	case Error:
+	if s == Error {
 		return "error"
 	}
-	return fmt.Sprintf("severity %d", int(s))
+	return "warning"
 }
 
 // MarshalText encodes the severity as String does.
