@@ -56,18 +56,13 @@ func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) 
 	var all panics.Group
 	defer all.Wait() //nolint:errcheck // none fails
 	defer stop()
-	type answer struct {
-		*Report
-		err error
-	}
-	begun := make([]chan answer, 0, len(names))
+	begun := make([]chan *Report, 0, len(names))
 	begin := func(name string) {
-		examined := make(chan answer, 1)
+		examined := make(chan *Report, 1)
 		begun = append(begun, examined)
 		all.Go(func() error {
 			defer close(examined) // also if it panics
-			r, err := c.report(ctx, name)
-			examined <- answer{r, err}
+			examined <- c.report(ctx, name)
 			return nil
 		})
 	}
@@ -75,7 +70,7 @@ func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) 
 	if c.Probe {
 		ahead = 1
 	}
-	for n, name := range names {
+	for n := range names {
 		for len(begun) < min(n+ahead, len(names)) {
 			begin(names[len(begun)])
 		}
@@ -83,14 +78,12 @@ func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) 
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case r.err != nil && c.Conn.IsClosed():
-			return r.err
-		case r.err != nil:
-			r.Report = &Report{Subject: "queue", Name: name, VHost: c.Conn.Config.Vhost, Err: r.err}
-		case r.Report == nil:
+		case r == nil:
 			continue
+		case r.Err != nil && c.Conn.IsClosed():
+			return r.Err
 		}
-		if err := show(*r.Report); err != nil {
+		if err := show(*r); err != nil {
 			return err
 		}
 	}
@@ -98,21 +91,21 @@ func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) 
 }
 
 // report examines a queue. It is nil if the queue was listed and is gone.
-func (c *Checkup) report(ctx context.Context, name string) (*Report, error) {
+func (c *Checkup) report(ctx context.Context, name string) *Report {
 	r, err := c.queue(ctx, name)
 	switch missing := errors.Is(err, broker.ErrNotFound); {
 	case missing && !c.Named:
-		return nil, nil
+		return nil
 	case missing:
 		r.Findings = []inspect.Finding{inspect.Say(inspect.CodeNoQueue, inspect.Vars{
 			"vhost": fmt.Sprintf("%q", r.VHost), "queue": shell.Operands(name), "similar": DidYouMean(ctx, c.Conn, c.Need, name),
 		})}
 	case err != nil:
-		return nil, err
+		r.Err = err
 	}
 	r.Findings = explained(r.Findings)
 	r = r.sorted()
-	return &r, nil
+	return &r
 }
 
 // explained omits that a queue has no consumer where another finding says why.
@@ -266,8 +259,8 @@ func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
 }
 
 // Plans returns one plan for each queue, in their order, and one for each partition of a partitioned queue. If several
-// plans need a step, only the first has it. A queue that takes the dead letters of others is left as it is. kind is as
-// for MakePlan.
+// plans need a step, only the first has it. A queue that takes the dead letters of others is left as it is. kind is the
+// type of a missing exchange; if it is empty, a person has to choose it, unless strikes declares the exchange.
 func (c *Checkup) Plans(ctx context.Context, kind string, queues []string) (all []Plan, err error) {
 	planned, ends := map[string]bool{}, map[string]string{}
 	for _, queue := range queues {

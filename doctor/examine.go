@@ -20,7 +20,7 @@ import (
 // names. A fact that cannot be seen is a finding too. Findings have Commands if some fix them. A delay queue has
 // none.
 func Examine(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
-	plan, err := MakePlan(ctx, conn, need, "")
+	plan, err := makePlan(ctx, conn, need, "", inspect.RulesFor(need.Queue), map[string]string{})
 	return plan.findings(), err
 }
 

@@ -257,13 +257,8 @@ func (p Plan) findings() (all []inspect.Finding) {
 	return all
 }
 
-// MakePlan examines need.Queue and plans the steps that fix its findings. kind is the type of a missing exchange. If
-// kind is empty, it is fanout for the exchange that strikes declares, else a person has to choose.
-func MakePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind string) (Plan, error) {
-	return makePlan(ctx, conn, need, kind, inspect.RulesFor(need.Queue), map[string]string{})
-}
-
-// makePlan examines need.Queue closely by some rules.
+// makePlan examines need.Queue closely by some rules, and plans the steps that fix its findings. kind is the type of a
+// missing exchange. If kind is empty, it is fanout for the exchange that strikes declares, else a person has to choose.
 func makePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind string, rules []inspect.Rule,
 	ends map[string]string) (Plan, error) {
 	need.Closely = true
@@ -291,8 +286,8 @@ func (p Plan) Do(ctx context.Context, conn *amqp.Connection, tell func(Step)) (l
 	}
 	// The management API may show for 15 s at most what was there before.
 	return broker.Settled(ctx, func(ctx context.Context) ([]inspect.Finding, bool, error) {
-		now, err := MakePlan(ctx, conn, p.need, "")
-		left := slices.DeleteFunc(now.findings(), func(f inspect.Finding) bool {
+		now, err := Examine(ctx, conn, p.need)
+		left := slices.DeleteFunc(now, func(f inspect.Finding) bool {
 			return !slices.ContainsFunc(p.Fixes, func(x Fix) bool {
 				return len(x.Steps) > 0 && x.Finding.Code == f.Code && x.Finding.About == f.About
 			})

@@ -38,10 +38,12 @@ func TestDoctorFixes(t *testing.T) {
 			b.settles(p)
 		}
 		need := p.need
-		plan, err := doctor.MakePlan(t.Context(), b.conn, need, "")
+		checkup := &doctor.Checkup{Conn: b.conn, Need: need}
+		plans, err := checkup.Plans(t.Context(), "", []string{need.Queue})
 		if err != nil {
 			t.Fatalf("%s: %v", p.name, err)
 		}
+		plan := plans[0]
 		for _, own := range []string{"strikes." + need.Queue, "strikes." + need.Queue + ".dlq"} {
 			t.Cleanup(func() { b.forgetPolicy(own) })
 		}
@@ -53,9 +55,9 @@ func TestDoctorFixes(t *testing.T) {
 		if err != nil || len(left) > 0 {
 			t.Errorf("%s: %v, left %v, after %q", p.name, err, left, plan.Steps())
 		}
-		again, err := doctor.MakePlan(t.Context(), b.conn, need, "")
-		if err != nil || len(again.Steps()) > 0 {
-			t.Errorf("%s: %v; a second fix would %q after %q", p.name, err, again.Steps(), plan.Steps())
+		again, err := checkup.Plans(t.Context(), "", []string{need.Queue})
+		if err != nil || len(again[0].Steps()) > 0 {
+			t.Errorf("%s: %v; a second fix would %q after %q", p.name, err, again, plan.Steps())
 		}
 		if codes, found := b.examine(need); strings.Contains(codes, "error") && !slices.ContainsFunc(plan.Fixes,
 			leftToAPerson) {
