@@ -70,22 +70,19 @@ func busy(queue amqp.Queue) error {
 // explain returns the error for a session that could not begin.
 func explain(queue string, err error) error {
 	var reply *amqp.Error
-	if errors.Is(err, ErrBusy) {
+	errors.As(err, &reply)
+	switch {
+	case errors.Is(err, ErrBusy):
 		return fmt.Errorf("%w: queue %q, to browse it or take from it: wait for that to end, or stop it", err, queue)
-	}
-	if errors.Is(err, ErrUnsafe) {
+	case errors.Is(err, ErrUnsafe):
 		return err
-	}
-	if errors.As(err, &reply) {
-		switch {
-		case broker.IsMissing(err):
-			return fmt.Errorf("deadletter: %w: %q", ErrQueueNotFound, queue)
-		case reply.Code == amqp.AccessRefused && strings.Contains(reply.Reason, "exclusive use"),
-			reply.Code == amqp.ResourceLocked:
-			return fmt.Errorf("%w: %q: wait for it, or stop it", ErrBusy, queue)
-		}
-	}
-	if reply != nil && !reply.Recover { // it closes the connection
+	case reply == nil:
+	case broker.IsMissing(err):
+		return fmt.Errorf("deadletter: %w: %q", ErrQueueNotFound, queue)
+	case reply.Code == amqp.AccessRefused && strings.Contains(reply.Reason, "exclusive use"),
+		reply.Code == amqp.ResourceLocked:
+		return fmt.Errorf("%w: %q: wait for it, or stop it", ErrBusy, queue)
+	case !reply.Recover: // it closes the connection
 		return fmt.Errorf("%w: queue %q: %w", ErrInterrupted, queue, err)
 	}
 	return fmt.Errorf("deadletter: queue %q: %w", queue, err)

@@ -32,7 +32,7 @@ func (s *session) keepOrder(ctx context.Context, progress func(doing string, don
 	}
 	ctx = context.WithoutCancel(ctx)
 	if s.prefetch > 0 { // its consumer keeps the messages that it has received since
-		s.prefetch, s.room = 0, 0
+		s.prefetch, s.room, s.single = 0, 0, false
 	}
 	came := 1 // from the newest consumer
 	for taken, all, size := 0, 0, (step{}); !s.inOrder(); {
@@ -49,7 +49,7 @@ func (s *session) keepOrder(ctx context.Context, progress func(doing string, don
 				return
 			}
 		}
-		switch _, ok, err := s.within(ctx); {
+		switch _, ok, err := s.next(ctx); {
 		case err != nil:
 			return
 		case !ok:

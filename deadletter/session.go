@@ -164,32 +164,20 @@ func (s *session) size() int { return s.bytes / max(s.read, 1) }
 // next waits for a delivery. It returns false if none arrives although the broker counted it: it expired, or another
 // consumer has it.
 func (s *session) next(ctx context.Context) (amqp.Delivery, bool, error) {
-	if s.single {
+	switch {
+	case s.single:
 		return s.get(ctx, s.ch)
-	}
-	return s.within(ctx)
-}
-
-func (s *session) within(ctx context.Context) (amqp.Delivery, bool, error) {
-	if s.prefetch == 0 && s.room == 0 {
+	case s.prefetch == 0 && s.room == 0:
 		if err := s.consume(); err != nil {
 			return amqp.Delivery{}, false, s.lost()
 		}
 	}
-	deliveries := s.consumers[len(s.consumers)-1]
-	select { // nearly always
-	case d, ok := <-deliveries:
-		return s.delivered(d, ok)
-	default:
-	}
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
 	select {
-	case d, ok := <-deliveries:
+	case d, ok := <-s.consumers[len(s.consumers)-1]:
 		return s.delivered(d, ok)
 	case <-ctx.Done():
 		return amqp.Delivery{}, false, ctx.Err()
-	case <-limit.C:
+	case <-time.After(patience):
 		return amqp.Delivery{}, false, nil
 	}
 }

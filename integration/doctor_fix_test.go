@@ -57,7 +57,7 @@ func TestDoctorFixes(t *testing.T) {
 		}
 		again, err := checkup.Plans(t.Context(), "", []string{need.Queue})
 		if err != nil || len(again[0].Steps()) > 0 {
-			t.Errorf("%s: %v; a second fix would %q after %q", p.name, err, again, plan.Steps())
+			t.Errorf("%s: %v; a second fix would %q after %q", p.name, err, again[0].Steps(), plan.Steps())
 		}
 		if codes, found := b.examine(need); strings.Contains(codes, "error") && !slices.ContainsFunc(plan.Fixes,
 			leftToAPerson) {

@@ -72,33 +72,30 @@ func IsDelayQueue(queue string) bool {
 // broker did not show.
 func DelayQueuesOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong, unread []string, err error) {
 	found = No
-	look := func(kind, name string, find func() (Answer, error)) (Answer, error) {
-		exists, err := find()
+	note := func(kind, name string, exists Answer) {
 		if exists == No {
 			wrong = append(wrong, fmt.Sprintf("%s %q does not exist", kind, name))
 		} else if name != DelayExchange && name != DelayLost {
 			found = Yes
 		}
-		return exists, UnlessRefused(err)
 	}
 	exchanges := []string{DelayExchange, DelayLost}
 	for _, b := range DelayQueues {
 		exchanges = append(exchanges, b.Name)
 	}
 	for _, name := range exchanges {
-		if _, err := look("exchange", name, func() (Answer, error) { return FindExchange(ctx, conn, name) }); err != nil {
+		exists, err := FindExchange(ctx, conn, name)
+		if UnlessRefused(err) != nil {
 			return Unknown, nil, nil, err
 		}
+		note("exchange", name, exists)
 	}
 	for _, b := range DelayQueues {
-		exists, err := look("queue", b.Name, func() (Answer, error) {
-			exists, _, err := FindQueue(ctx, conn, b.Name)
-			return exists, err
-		})
-		if err != nil {
+		exists, _, err := FindQueue(ctx, conn, b.Name)
+		if UnlessRefused(err) != nil {
 			return Unknown, nil, nil, err
 		}
-		if exists == No {
+		if note("queue", b.Name, exists); exists == No {
 			continue
 		}
 		differs, err := b.differs(ctx, conn)
