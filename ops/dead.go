@@ -110,7 +110,8 @@ func (d *DeadLetters) compare(load broker.Load) {
 	d.Taken, d.moving = &load.Taken, load.Ready != *d.Holds || load.Unacked > 0
 }
 
-// judge compares the number of dead-lettered messages with the messages in the dead-letter queue.
+// judge compares the number of dead-lettered messages with the messages in the dead-letter queue. It also counts those
+// that the store does not know.
 func (d *DeadLetters) judge() {
 	if d.Holds == nil {
 		return
@@ -124,11 +125,7 @@ func (d *DeadLetters) judge() {
 	}
 	d.Unclear = min(open, d.recent)
 	d.Missing = open - d.Unclear
-}
-
-// countUnrecorded counts the messages of the dead-letter queue that the store does not know.
-func (d *DeadLetters) countUnrecorded() {
-	if d.Holds != nil && d.consumers == 0 && !d.moving && !d.blockedUnseen {
+	if !d.blockedUnseen {
 		d.Unrecorded = max(int64(*d.Holds)-d.Still-d.Blocked, 0)
 	}
 }

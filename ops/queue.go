@@ -131,14 +131,16 @@ func (q *Queue) Override(ctx context.Context) (*counter.Override, error) {
 	return set, err
 }
 
-// current returns the record of the generation that is not over yet. If all are over, it returns the newest with an
-// error that wraps counter.ErrOver.
-func (q *Queue) current(ctx context.Context, id string) (counter.Record, error) {
+// current returns the record of the generation that is not over yet, or that has one of some other states. If there is
+// none, it returns the newest with an error that wraps counter.ErrOver.
+func (q *Queue) current(ctx context.Context, id string, or ...counter.State) (counter.Record, error) {
 	records, err := q.Message(ctx, id)
 	if err != nil {
 		return counter.Record{}, notYet(err)
 	}
-	i := slices.IndexFunc(records, func(r counter.Record) bool { return r.State == counter.StateLive })
+	i := slices.IndexFunc(records, func(r counter.Record) bool {
+		return r.State == counter.StateLive || slices.Contains(or, r.State)
+	})
 	if i < 0 {
 		return records[0], fmt.Errorf("message %q of queue %q: %w", id, q.Name, counter.ErrOver)
 	}

@@ -56,12 +56,10 @@ func (r *Reset) Question(plans int) string {
 // Do makes the records of all generations clean. A record that expired meanwhile is.
 func (r *Reset) Do(ctx context.Context, q *Queue) (err error) {
 	for _, m := range r.messages {
-		if err = q.Store.Reset(ctx, m, r.why); errors.Is(err, counter.ErrNoRecord) {
-			err = nil
-		}
-		if err != nil {
+		if err = q.Store.Reset(ctx, m, r.why); err != nil && !errors.Is(err, counter.ErrNoRecord) {
 			break
 		}
+		err = nil
 	}
 	r.Done = err == nil
 	return q.audited(ctx, VerbReset, r.ID, r.why, 1, err)

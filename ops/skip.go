@@ -3,7 +3,6 @@ package ops
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -29,17 +28,10 @@ type Skip struct {
 
 // planSkip finds the change that a skip would make.
 func planSkip(ctx context.Context, q *Queue, a Ask) (Plan, error) {
-	all, err := q.Message(ctx, a.ID)
+	r, err := q.current(ctx, a.ID, counter.StateSkip)
 	if err != nil {
-		return nil, notYet(err)
+		return nil, err
 	}
-	i := slices.IndexFunc(all, func(r counter.Record) bool {
-		return r.State == counter.StateLive || r.State == counter.StateSkip
-	})
-	if i < 0 {
-		return nil, fmt.Errorf("message %q of queue %q: %w", a.ID, q.Name, counter.ErrOver)
-	}
-	r := all[i]
 	s := &Skip{
 		VHost: q.VHost, Queue: q.Name, ID: r.ID, Generation: r.Generation, FailedAttempts: r.Counted(), Note: a.Note,
 		Running: r.OpenToken != "", message: r.Message, why: a.Note,

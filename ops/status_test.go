@@ -243,8 +243,7 @@ func TestUnrecordedDeadLetters(t *testing.T) {
 		{DeadLetters{Holds: new(5), moving: true}, 0},
 	} {
 		d := tc.d
-		d.remain()
-		if d.countUnrecorded(); d.Unrecorded != tc.want {
+		if d.judge(); d.Unrecorded != tc.want {
 			t.Errorf("%+v: %d unrecorded, want %d", tc.d, d.Unrecorded, tc.want)
 		}
 	}
