@@ -89,7 +89,7 @@ func newConsole(o Options, b rabbit, p patience) *Console {
 func (c *Console) Close() error {
 	c.stop()
 	c.running.Wait()
-	c.jobs.wait()
+	c.jobs.running.Wait()
 	for _, q := range c.queues {
 		q.close()
 	}

@@ -124,8 +124,6 @@ func (s *jobs) begin(base context.Context, j *job, run func(context.Context)) er
 	return nil
 }
 
-func (s *jobs) wait() { s.running.Wait() }
-
 // interrupted begins the result in the audit of a job that ended with its console.
 const interrupted = "interrupted"
 

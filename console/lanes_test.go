@@ -56,7 +56,7 @@ func TestLaneIsReplayed(t *testing.T) {
 	for range 3 {
 		f.broker.dead.gate <- struct{}{}
 	}
-	f.jobs.wait()
+	f.jobs.running.Wait()
 	says(t, checkPage(t, f, query("replay", "of", "job")), "lane a1 is released", "3 replayed")
 	log, err := f.store.AuditLog(t.Context(), "/", "orders", "", 10)
 	if err != nil || len(log) != 2 || log[0].Count != 3 || log[0].Subject != "lane a1" || log[0].Verb != "replay" ||
@@ -71,7 +71,7 @@ func TestLaneStaysBlocked(t *testing.T) {
 	f.hold(t, "a1", "m-1", "m-2")
 	f.broker.dead.fails = fmt.Errorf("message m-1: %w", deadletter.ErrLaneFailed)
 	f.follow(t, f.post(query("lane", "lane", "a1", "verb", "replay"), f.plan(t, "a1")))
-	f.jobs.wait()
+	f.jobs.running.Wait()
 	body := checkPage(t, f, query("replay", "of", "job"))
 	says(t, body, "the lane is still blocked", "failed again", "release the lane without it")
 }
@@ -87,7 +87,7 @@ func TestLaneIsDropped(t *testing.T) {
 		path, form := query("lane", "lane", "a1", "verb", tt.verb), f.plan(t, "a1")
 		checkPage(t, f, path)
 		f.follow(t, f.post(path, form))
-		f.jobs.wait()
+		f.jobs.running.Wait()
 		says(t, checkPage(t, f, query("replay", "of", "job")), "lane a1 is released", tt.result)
 		if _, text := f.dropped(t); strings.Count(text, "\n") != tt.kept {
 			t.Errorf("%s: kept %q", tt.verb, text)
@@ -219,7 +219,7 @@ func TestHostileLanes(t *testing.T) {
 		says(t, checkPage(t, f, query("lanes")), `href="`+escaped.Replace(path[1:])+`"`)
 		checkPage(t, f, path)
 		f.follow(t, f.post(path, f.plan(t, lane)))
-		f.jobs.wait()
+		f.jobs.running.Wait()
 		says(t, checkPage(t, f, query("replay", "of", "job")), "is released")
 	}
 	checkPage(t, f, query("audit"))

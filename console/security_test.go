@@ -515,7 +515,7 @@ func TestPanicsAreRecovered(t *testing.T) {
 	b.dead.gate <- struct{}{} // its beginning is in the audit
 	hook.on.Store(true)
 	b.dead.gate <- struct{}{} // its end enters the audit, which panics
-	f.jobs.wait()
+	f.jobs.running.Wait()
 	if s := f.jobs.of("orders").State(); s.Ended.IsZero() || s.OK || !strings.Contains(s.Result, errPanicked.Error()) {
 		t.Errorf("the job: %+v", s)
 	}

@@ -23,7 +23,6 @@ const (
 	CodeLimitTight           = "delivery-limit-tight"
 	CodeDropsHead            = "drops-head"
 	CodeDeadLetterLimit      = "dead-letter-queue-delivery-limit"
-	CodePolicyNotApplied     = "policy-not-applied"
 	CodeNoQueue              = "queue-not-found"
 	CodeMinority             = "queue-minority"
 	CodeMemberDown           = "queue-member-down"
@@ -35,7 +34,6 @@ const (
 	CodeStoreDenied          = "store-denied"
 	CodeNoDatabase           = "store-database-missing"
 	CodeNotStore             = "store-other-protocol"
-	CodeNotSingleActive      = "not-single-active"
 )
 
 // text is the text of a finding.

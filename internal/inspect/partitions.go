@@ -130,12 +130,9 @@ func lookAtExchanges(ctx context.Context, conn *amqp.Connection, need Need, n in
 		return out, err
 	}
 	leads, err := api.Bindings(ctx, conn.Config.Vhost, need.Queue)
-	if err != nil {
-		return out, nil
-	}
-	chooses, err := api.Bindings(ctx, conn.Config.Vhost, chooser)
-	if err != nil {
-		return out, nil
+	chooses, also := api.Bindings(ctx, conn.Config.Vhost, chooser)
+	if err != nil || also != nil {
+		return nil, nil
 	}
 	return judgeBindings(need.Queue, n, exist, leads, chooses), nil
 }

@@ -131,7 +131,7 @@ func orderRule(f Facts, need Need, report func(Finding)) {
 		return
 	}
 	if !f.SingleActive() {
-		report(Say(CodeNotSingleActive, nil))
+		report(Say("not-single-active", nil))
 	}
 	if n, _ := f.Args[broker.ArgMaxPriority].(int64); n > 0 {
 		report(Say("priorities", Vars{"n": n}))

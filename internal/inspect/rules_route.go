@@ -162,7 +162,7 @@ func foreignPolicyRule(f Facts, _ Need, report func(Finding)) {
 		if matches, _ := p.Matches(f.Name, f.Type); len(foreign) == 0 || p.Name == f.PolicyName || !matches {
 			continue
 		}
-		report(Say(CodePolicyNotApplied, Vars{
+		report(Say("policy-not-applied", Vars{
 			"policy": quoted(p.Name), "type": f.Type, "foreign": strings.Join(foreign, ", "),
 			"keys": strings.Join(p.Keys(), ", "),
 		}).about(p.Name))
