@@ -30,9 +30,9 @@ type Checkup struct {
 	Named bool           // an operator named the queues; else they were listed
 	Probe bool           // prove facts on scratch queues where that is possible
 
-	mute    atomic.Bool // the store did not reply
-	mu      sync.Mutex  // guards listing
-	listing *Listing    // nil: not listed yet
+	mute    atomic.Bool      // the store did not reply
+	mu      sync.Mutex       // guards listing
+	listing *inspect.Listing // nil: not listed yet
 }
 
 // Report has the findings about a queue, the broker or the store.
@@ -251,7 +251,7 @@ func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	lands := func(q LandingQueue) bool { return q.Name == name }
+	lands := func(q inspect.Landing) bool { return q.Name == name }
 	if len(found.Queues) > 0 && !slices.ContainsFunc(found.Queues, lands) { // if none is known, the name tells
 		return nil, nil
 	}

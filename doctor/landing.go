@@ -20,7 +20,7 @@ import (
 type Landing struct {
 	// Queues take dead letters: first those that take all of them, then those with Depends, then those with Behind, each
 	// by name. Empty if the dead-letter route reaches no queue, or only unknown ones.
-	Queues []LandingQueue
+	Queues []inspect.Landing
 
 	// Broken says why dead letters reach no queue at all; empty if they reach one, or if this is not known.
 	Broken string
@@ -28,9 +28,6 @@ type Landing struct {
 	// Unseen says why there may be more queues than Queues; empty if there are no more.
 	Unseen string
 }
-
-// LandingQueue is a queue that dead letters reach.
-type LandingQueue = inspect.Landing
 
 // FindDeadLetters says in which queues the dead letters of a queue land. With Management it follows the dead-letter
 // route through exchanges and queues. AMQP alone can follow only a route over the default exchange, with the configure
@@ -52,7 +49,7 @@ func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Ne
 	case err != nil:
 		return Landing{}, fmt.Errorf("find its dead letters: %w", err)
 	}
-	rank := func(q LandingQueue) int {
+	rank := func(q inspect.Landing) int {
 		switch {
 		case q.Behind:
 			return 2
@@ -62,7 +59,7 @@ func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Ne
 		return 0
 	}
 	l := Landing{Unseen: strings.Join(blindSpots(f), "; "), Queues: slices.SortedFunc(slices.Values(f.Route.Landings),
-		func(a, b LandingQueue) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a.Name, b.Name)) })}
+		func(a, b inspect.Landing) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a.Name, b.Name)) })}
 	if len(l.Queues) == 0 && l.Unseen == "" {
 		l.Broken = "dead letters reach no queue"
 		if found := inspect.Judge(inspect.RouteRules, f, need); len(found) > 0 {
@@ -96,20 +93,17 @@ func blindSpots(f inspect.Facts) []string {
 	return out
 }
 
-// Listing is the result of List.
-type Listing = inspect.Listing
-
 // List lists the queues of the connection's virtual host. It needs need.Management. A partitioned queue is one queue.
-func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listing, error) {
+func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (inspect.Listing, error) {
 	if need.Management == "" {
-		return Listing{}, setting.New("Management", "", "the URL of the management API, because AMQP cannot list queues")
+		return inspect.Listing{}, setting.New("Management", "", "the URL of the management API, because AMQP cannot list queues")
 	}
 	api, err := need.API()
 	if err == nil {
 		err = TryManagement(ctx, conn, need)
 	}
 	if err != nil {
-		return Listing{}, err
+		return inspect.Listing{}, err
 	}
 	vhost := conn.Config.Vhost
 	policies, err := api.Policies(ctx, vhost)
@@ -118,11 +112,11 @@ func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Listin
 		all, err = api.List(ctx, vhost)
 	}
 	if err != nil {
-		return Listing{}, fmt.Errorf("list the queues of virtual host %q: %w", vhost, err)
+		return inspect.Listing{}, fmt.Errorf("list the queues of virtual host %q: %w", vhost, err)
 	}
 	exchanges, err := inspect.ListExchanges(ctx, api, vhost)
 	if err != nil {
-		return Listing{}, fmt.Errorf("list the exchanges of virtual host %q: %w", vhost, err)
+		return inspect.Listing{}, fmt.Errorf("list the exchanges of virtual host %q: %w", vhost, err)
 	}
 	for i := range all {
 		policies.Apply(&all[i].Queue)

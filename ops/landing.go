@@ -32,7 +32,7 @@ func (d DeadLetterQueue) Guess(queue string) string {
 // AmbiguousError says that the dead letters of a queue land in several queues.
 type AmbiguousError struct {
 	Queue  string
-	Queues []doctor.LandingQueue
+	Queues []inspect.Landing
 }
 
 func (e *AmbiguousError) Error() string {
@@ -65,7 +65,7 @@ func Sharing(ctx context.Context, conn *amqp.Connection, need inspect.Need, dead
 	return sharing(known, need.Queue, deadLetterQueue), err
 }
 
-func sharing(known doctor.Listing, queue, deadLetterQueue string) (others []string) {
+func sharing(known inspect.Listing, queue, deadLetterQueue string) (others []string) {
 	own := append([]string{queue}, known.Partitions[queue]...)
 	for _, name := range slices.Clone(own) {
 		for _, l := range known.Routes[name].Landings {
@@ -74,7 +74,7 @@ func sharing(known doctor.Listing, queue, deadLetterQueue string) (others []stri
 			}
 		}
 	}
-	lands := func(l doctor.LandingQueue) bool { return l.Name == deadLetterQueue }
+	lands := func(l inspect.Landing) bool { return l.Name == deadLetterQueue }
 	for name, route := range known.Routes {
 		if !slices.Contains(own, name) && !broker.IsDelayQueue(name) && slices.ContainsFunc(route.Landings, lands) {
 			others = append(others, name)
@@ -87,7 +87,7 @@ func sharing(known doctor.Listing, queue, deadLetterQueue string) (others []stri
 // chooseLanding takes the queue in which dead letters stay: after a rejection,
 // else after a delay, else the delay queue.
 func chooseLanding(queue string, l doctor.Landing) (DeadLetterQueue, error) {
-	var ranks [3][]doctor.LandingQueue
+	var ranks [3][]inspect.Landing
 	for _, q := range l.Queues {
 		switch {
 		case q.Delay && !q.Behind:

@@ -13,10 +13,10 @@ import (
 )
 
 func TestChooseLanding(t *testing.T) {
-	type queues = []doctor.LandingQueue
-	dead, wait, eu := doctor.LandingQueue{Name: "dead"}, doctor.LandingQueue{Name: "wait", Delay: true},
-		doctor.LandingQueue{Name: "eu", Depends: true}
-	behind := doctor.LandingQueue{Name: "behind", Behind: true}
+	type queues = []inspect.Landing
+	dead, wait, eu := inspect.Landing{Name: "dead"}, inspect.Landing{Name: "wait", Delay: true},
+		inspect.Landing{Name: "eu", Depends: true}
+	behind := inspect.Landing{Name: "behind", Behind: true}
 	for _, tc := range []struct {
 		what  string
 		l     doctor.Landing
@@ -55,14 +55,14 @@ func assumed(q DeadLetterQueue) string {
 }
 
 func TestSharing(t *testing.T) {
-	to := func(landings ...doctor.LandingQueue) inspect.Route { return inspect.Route{Landings: landings} }
-	dead := doctor.LandingQueue{Name: "dead", Behind: true}
-	known := doctor.Listing{
+	to := func(landings ...inspect.Landing) inspect.Route { return inspect.Route{Landings: landings} }
+	dead := inspect.Landing{Name: "dead", Behind: true}
+	known := inspect.Listing{
 		Partitions: map[string][]string{"orders": {"orders.0", "orders.1"}},
 		Routes: map[string]inspect.Route{
-			"orders.0": to(doctor.LandingQueue{Name: "wait", Delay: true}, dead), "orders.1": to(dead), "wait": to(dead),
-			"strikes.delay.1m": to(dead), "invoices": to(dead, doctor.LandingQueue{Name: "audit"}), "dead": {},
-			"other": to(doctor.LandingQueue{Name: "other.dlq"}),
+			"orders.0": to(inspect.Landing{Name: "wait", Delay: true}, dead), "orders.1": to(dead), "wait": to(dead),
+			"strikes.delay.1m": to(dead), "invoices": to(dead, inspect.Landing{Name: "audit"}), "dead": {},
+			"other": to(inspect.Landing{Name: "other.dlq"}),
 		},
 	}
 	for queue, want := range map[string][]string{"orders": {"invoices"}, "orders.1": {"invoices", "orders.0", "wait"},
