@@ -31,26 +31,40 @@ type DeadPage struct {
 
 // Dead returns the dead letters of which the store has records. It does not ask the broker: a message may have left the
 // dead-letter queue otherwise.
-func (q *Queue) Dead(ctx context.Context, query DeadQuery) (DeadPage, error) {
-	var page DeadPage
-	last, ended, err := q.eachDead(ctx, query.Filter, query.After, query.Budget, func(m *deadletter.Message) bool {
-		page.Dead = append(page.Dead, m)
-		return len(page.Dead) != query.Limit
-	})
-	page.Partial = ended
-	if ended || len(page.Dead) == query.Limit {
-		page.Next = last
+func (q *Queue) Dead(ctx context.Context, query DeadQuery) (page DeadPage, err error) {
+	begun := time.Now()
+	for r, err := range q.tombstones(ctx, query.Filter, query.After) {
+		if err != nil {
+			return page, err
+		}
+		if m := deadletter.OfRecord(&r.Record); query.Filter.Match(m, begun) {
+			page.Dead = append(page.Dead, m)
+		}
+		if query.Limit > 0 && len(page.Dead) == query.Limit {
+			page.Next = r.After
+			break
+		}
+		if query.Budget > 0 && time.Since(begun) > query.Budget {
+			page.Partial, page.Next = true, r.After
+			break
+		}
 	}
-	return page, err
+	return page, nil
 }
 
 // EachDead yields the dead letters that the filter picks and of which the store has records, the newest first. It
 // yields an error once and stops.
 func (q *Queue) EachDead(ctx context.Context, filter deadletter.Filter) iter.Seq2[*deadletter.Message, error] {
 	return func(yield func(*deadletter.Message, error) bool) {
-		_, _, err := q.eachDead(ctx, filter, "", 0, func(m *deadletter.Message) bool { return yield(m, nil) })
-		if err != nil {
-			yield(nil, err)
+		begun := time.Now()
+		for r, err := range q.tombstones(ctx, filter, "") {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if m := deadletter.OfRecord(&r.Record); filter.Match(m, begun) && !yield(m, nil) {
+				return
+			}
 		}
 	}
 }
@@ -68,56 +82,35 @@ func (q *Queue) Knows(filter deadletter.Filter) bool {
 	}
 }
 
-// eachDead calls f with the dead letters that the filter picks, the newest first, until f returns false. It returns the
-// place of the last record that it read, and whether the budget ended it.
-func (q *Queue) eachDead(ctx context.Context, filter deadletter.Filter, after string, budget time.Duration,
-	f func(*deadletter.Message) bool) (last string, ended bool, err error) {
-	if filter.Lane != "" {
-		return "", false, ErrLane
+// tombstones yields the records of the dead letters with the ids of a filter, or of all, the newest first. It yields an
+// error once and stops.
+func (q *Queue) tombstones(ctx context.Context, filter deadletter.Filter, after string) iter.Seq2[counter.Dead, error] {
+	switch {
+	case filter.Lane != "":
+		return func(yield func(counter.Dead, error) bool) { yield(counter.Dead{}, ErrLane) }
+	case len(filter.IDs) == 0:
+		return q.Store.Dead(ctx, q.VHost, q.Name, after)
 	}
-	if len(filter.IDs) > 0 {
-		return "", false, q.eachNamed(ctx, filter, f)
-	}
-	begun := time.Now()
-	for r, err := range q.Store.Dead(ctx, q.VHost, q.Name, after) {
+	return func(yield func(counter.Dead, error) bool) {
+		found, err := q.Store.GetAll(ctx, q.VHost, q.Name, filter.IDs)
 		if err != nil {
-			return last, false, err
+			yield(counter.Dead{}, err)
+			return
 		}
-		last = r.After
-		m := deadletter.OfRecord(&r.Record)
-		if filter.Match(m, begun) && !f(m) {
-			break
+		var dead []counter.Dead
+		for _, id := range filter.IDs {
+			for _, r := range found[id] {
+				r.ID = id // a record keeps only the beginning of a long one
+				if r.State == counter.StateDeadLetter && r.Removed.IsZero() {
+					dead = append(dead, counter.Dead{Record: r})
+				}
+			}
 		}
-		if budget > 0 && time.Since(begun) > budget {
-			return last, true, nil
-		}
-	}
-	return last, false, nil
-}
-
-// eachNamed is eachDead for the dead letters of some ids.
-func (q *Queue) eachNamed(ctx context.Context, filter deadletter.Filter, f func(*deadletter.Message) bool) error {
-	var dead []*deadletter.Message
-	now := time.Now()
-	found, err := q.Store.GetAll(ctx, q.VHost, q.Name, filter.IDs)
-	if err != nil {
-		return err
-	}
-	for _, id := range filter.IDs {
-		records := found[id]
-		for i, r := range records {
-			records[i].ID = id // a record keeps only the beginning of a long one
-			if m := deadletter.OfRecord(&records[i]); r.State == counter.StateDeadLetter && r.Removed.IsZero() &&
-				filter.Match(m, now) {
-				dead = append(dead, m)
+		slices.SortStableFunc(dead, func(a, b counter.Dead) int { return b.LastTime.Compare(a.LastTime) })
+		for _, r := range dead {
+			if !yield(r, nil) {
+				return
 			}
 		}
 	}
-	slices.SortStableFunc(dead, func(a, b *deadletter.Message) int { return b.Origin.Time.Compare(a.Origin.Time) })
-	for _, m := range dead {
-		if !f(m) {
-			break
-		}
-	}
-	return nil
 }
