@@ -140,9 +140,7 @@ func (s *Summary) ofStore(kept counter.Summary) {
 		s.Paused = &kept.Paused.Note
 	}
 	if kept.Override != nil {
-		queue := Queue{VHost: s.VHost, Name: s.Queue}
-		limit := queue.LimitOf(*kept.Override)
-		s.Limit = &limit
+		s.Limit = new((&Queue{VHost: s.VHost, Name: s.Queue}).LimitOf(*kept.Override))
 	}
 	if kept.Head == nil {
 		return

@@ -58,30 +58,23 @@ type Rates struct {
 	Acked float64 `json:"acked"`
 }
 
-// facts are the store's data about a queue.
-type facts struct {
-	counter.QueueState
-	blocked counter.Blocked
-	records map[counter.Message]counter.Record
-	reasons Groups // of the dead letters
-}
-
-// judge fills in the conclusions from the store's facts.
-func (s *Status) judge(f facts) {
-	for _, r := range f.records {
+// judge fills in the conclusions from the store's data about the queue. reasons are those of the dead letters.
+func (s *Status) judge(state counter.QueueState, records map[counter.Message]counter.Record, blocked counter.Blocked,
+	reasons Groups) {
+	for _, r := range records {
 		switch {
 		case blocks(r):
-			s.Blocking = append(s.Blocking, blocking(r, f.Override, s))
+			s.Blocking = append(s.Blocking, blocking(r, state.Override, s))
 		case r.State == counter.StateForeign:
 			s.note("another program wrote to the key of a record, so its message waits: strikes counter list says what to do")
-		case r.State == counter.StateDeadLetter && f.Time.Sub(r.LastTime) < Arriving:
+		case r.State == counter.StateDeadLetter && state.Time.Sub(r.LastTime) < Arriving:
 			s.Dead.recent++
 		}
 	}
-	s.Dead.counted(f.Tombstones)
-	s.BlockedLanes, s.Dead.Blocked = int(f.blocked.Lanes), f.blocked.Count
-	s.Dead.recent += f.blocked.Recent
-	s.Dead.explain(f.reasons)
+	s.Dead.counted(state.Tombstones)
+	s.BlockedLanes, s.Dead.Blocked = int(blocked.Lanes), blocked.Count
+	s.Dead.recent += blocked.Recent
+	s.Dead.explain(reasons)
 }
 
 // block lists the messages that block, the longest first: most of them at most, or all if most is 0. A message that

@@ -337,7 +337,7 @@ func TestAnEmptyQueueBlocksNothing(t *testing.T) {
 		{"on its way back", returning, 0, new(0), 1},
 	} {
 		s := Status{Time: noon, Ready: tt.ready, Unacked: tt.unacked, Consumers: 1}
-		s.judge(facts{QueueState: counter.QueueState{Time: noon}, records: map[counter.Message]counter.Record{{}: tt.r}})
+		s.judge(counter.QueueState{Time: noon}, map[counter.Message]counter.Record{{}: tt.r}, counter.Blocked{}, Groups{})
 		if s.block(0); s.Blocked != tt.want || len(s.Blocking) != tt.want {
 			t.Errorf("%s: %d block, want %d", tt.name, s.Blocked, tt.want)
 		}
@@ -356,7 +356,7 @@ func TestAnOperatorsPauseNamesNoMessage(t *testing.T) {
 	r := counter.Record{State: counter.StateLive, Failures: 2, Limit: 2, FirstTime: noon, LastTime: noon}
 	r.ID = "m"
 	s := Status{Time: noon, Ready: 1, Paused: &counter.Note{By: "ann", Why: "maintenance"}}
-	s.judge(facts{QueueState: counter.QueueState{Time: noon}, records: map[counter.Message]counter.Record{r.Message: r}})
+	s.judge(counter.QueueState{Time: noon}, map[counter.Message]counter.Record{r.Message: r}, counter.Blocked{}, Groups{})
 	if m := s.Blocking[0]; m.Holds {
 		t.Errorf("the queue is said to wait for it: %q", m.Doing(noon))
 	}

@@ -36,12 +36,13 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	s.Breaker = breakerOf(counter.BreakerState{Breaker: state.Breaker, Now: state.Time})
 	s.Waiting, s.Processes = waitingBy(state.Consumers), seen(state.Consumers, state.Time)
 	s.pausedBy(state.Paused)
-	f, queue := facts{QueueState: state}, &Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue}
+	queue := &Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue}
+	var reasons Groups
 	var reading panics.Group // of the reasons, which take longest
 	defer func() { _ = reading.Wait() }()
 	if !c.NoReasons {
 		reading.Go(func() (err error) {
-			f.reasons, err = queue.Groups(ctx, DeadQuery{Limit: reasonsScanned})
+			reasons, err = queue.Groups(ctx, DeadQuery{Limit: reasonsScanned})
 			return err
 		})
 	}
@@ -53,29 +54,30 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 		s.dealt(d)
 	}
 	var denied *counter.StoreError
-	switch f.blocked, err = c.blocked(ctx, s); {
+	blocked, err := c.blocked(ctx, s)
+	switch {
 	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
 		s.Dead.blockedUnseen = true
 		s.note("the dead letters in blocked lanes could not be counted, so others may be missing unseen: %v", err)
 	case err != nil:
 		return err
 	}
-	if f.records, err = c.records(ctx, s); err != nil {
+	records, err := c.records(ctx, s)
+	if err != nil {
 		return err
 	}
 	if err := reading.Wait(); err != nil {
 		return err
 	}
-	if f.reasons.Partial {
+	if reasons.Partial {
 		s.note("there are more than %d dead letters: the reasons are those of the newest", reasonsScanned)
 	}
-	if f.Override != nil {
-		limit := queue.LimitOf(*f.Override)
-		s.Limit = &limit
+	if state.Override != nil {
+		s.Limit = new(queue.LimitOf(*state.Override))
 	} else {
-		s.Limits = doctor.Disagreement(maps.Values(f.records), f.Time)
+		s.Limits = doctor.Disagreement(maps.Values(records), state.Time)
 	}
-	s.judge(f)
+	s.judge(state, records, blocked, reasons)
 	return nil
 }
 
