@@ -84,19 +84,11 @@ func (c *cached[T]) get(ctx context.Context, age time.Duration) answer[T] {
 // outdated reports whether a change was made after the newest answer was asked for. The caller has locked c.mu.
 func (c *cached[T]) outdated() bool { return c.seen < c.changes }
 
-// have returns the newest answer without a wait.
-func (c *cached[T]) have() answer[T] {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.used = time.Now()
-	return c.newest
-}
-
-// begin is get without the wait.
-func (c *cached[T]) begin(age time.Duration) {
+// peek is get without the wait: an answer that it asks for is there later.
+func (c *cached[T]) peek(age time.Duration) answer[T] {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	c.get(ctx, age)
+	return c.get(ctx, age)
 }
 
 // paint is get for the first paint of a page. After a change it waits longer, so that the page shows the change.

@@ -78,7 +78,7 @@ func newConsole(o Options, b rabbit, p patience) *Console {
 	c.all, c.causes = newCached(c, c.overview), newCached(c, c.readCauses)
 	c.survey = newCached(c, c.examineAll)
 	c.survey.patience.asked = examineFor
-	c.survey.begin(0) // the next ones are begun by pages
+	c.survey.peek(0) // the next ones are begun by pages
 	c.mux = c.routes()
 	c.running.Go(func() { c.sample(c.base) })
 	return c

@@ -69,7 +69,7 @@ func (c *Console) examinationPage(*http.Request) (page, error) {
 
 // beginExamination examines all queues, because a user asked for it.
 func (c *Console) beginExamination(w http.ResponseWriter, _ *http.Request) error {
-	c.survey.begin(0)
+	c.survey.peek(0)
 	goTo(w, "doctor")
 	return nil
 }
@@ -174,8 +174,7 @@ func (e examination) rank(s ops.Summary) int {
 
 // examined returns the last examination, and how far the present one is. It begins another one if that is old.
 func (c *Console) examined() examination {
-	c.survey.begin(examineEvery)
-	a := c.survey.have()
+	a := c.survey.peek(examineEvery)
 	v := a.Value
 	v.At, v.Now, v.Running = a.At, time.Now(), c.survey.busy()
 	v.Seen, v.To = int(c.seen.Load()), int(c.toSee.Load())

@@ -547,7 +547,7 @@ func TestAChangeDuringAQuestion(t *testing.T) {
 		asked := newCached(&Console{base: t.Context(), patience: usualPatience}, ask)
 		asked.get(t.Context(), 0)
 		time.Sleep(liveEvery)
-		asked.begin(0) // by an open page
+		asked.peek(0) // by an open page
 		time.Sleep(50 * time.Millisecond)
 		paused.Store(true)
 		asked.stale()

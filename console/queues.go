@@ -120,8 +120,7 @@ func (c *Console) queuesPage(r *http.Request) (page, error) {
 		return cmp.Compare(v.Examined.rank(a), v.Examined.rank(b))
 	})
 	from = min(max(from, 0), len(found))
-	c.causes.begin(overviewAge) // for the next update
-	causes := c.causes.have().Value
+	causes := c.causes.peek(overviewAge).Value // newer ones are for the next update
 	for _, s := range found[from:min(from+queuesPerPage, len(found))] {
 		v.Shown = append(v.Shown, line{s, a.Value.Time, causes[s.Queue].of(s), v.Examined.beyond(s)})
 	}
@@ -312,12 +311,12 @@ func (k cause) of(s ops.Summary) *cause {
 func (c *Console) readCauses(ctx context.Context) (map[string]cause, error) {
 	ctx, cancel := context.WithTimeout(ctx, causesFor)
 	defer cancel()
-	before, found := c.causes.have().Value, map[string]cause{}
+	before, found := c.causes.peek(causeAge).Value, map[string]cause{}
 	var mu sync.Mutex // guards found
 	var reading panics.Group
 	reading.SetLimit(causesTogether)
 	read := 0
-	for _, s := range c.all.have().Value.Queues {
+	for _, s := range c.all.peek(causeAge).Value.Queues {
 		have, known := before[s.Queue]
 		if known && s.Dead.Still > 0 {
 			mu.Lock()

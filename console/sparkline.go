@@ -73,7 +73,7 @@ func (c *Console) sample(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		c.all.get(ctx, sampleEvery/2)
-		c.causes.begin(overviewAge)
+		c.causes.peek(overviewAge)
 		_ = c.guarded(c.sweep)
 		select {
 		case <-ctx.Done():
