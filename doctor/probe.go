@@ -247,7 +247,6 @@ func (p *Proof) landing(ctx context.Context, conn *amqp.Connection, f inspect.Fa
 // unsafe says why a scratch message must not go through the dead-letter route; "" if it may.
 func unsafe(f inspect.Facts) string {
 	exchange, set := f.DeadLetterExchange()
-	_, fixed := f.DeadLetterKey()
 	switch {
 	case f.Exclusive || f.Type == "":
 		return "the declaration of the queue cannot be read"
@@ -258,10 +257,8 @@ func unsafe(f inspect.Facts) string {
 			"(Check.Management)"
 	case len(f.Route.Loops) > 0:
 		return "dead letters come back to the queue itself, where consumers would get it"
-	case len(f.Exchange.Bindings) > 0 && f.Exchange.Kind == "headers", len(f.Exchange.Bindings) > 0 && !fixed &&
-		f.Exchange.Picks():
-		return fmt.Sprintf("the exchange %q of type %q routes dead letters by their keys or headers", exchange,
-			f.Exchange.Kind)
+	case f.Chooses():
+		return fmt.Sprintf("the exchange %q, or one behind it, routes dead letters by their keys or headers", exchange)
 	case len(f.Vitals.Targets) == 0:
 		return "the dead letters reach no queue"
 	}

@@ -100,6 +100,16 @@ func TestDoctorProbesTheLanding(t *testing.T) {
 			b.way(q, "topic", "a.*")
 			b.queue(q, quorum(q))
 		}, none, "probe-refused"}, "by their keys or headers", ""},
+		{patient{"a key that the message decides, behind a fanout", func(b topo, q string) {
+			b.way(q, "fanout", "")
+			b.exchange(b.named(q+".x"), "topic")
+			b.must(func(ch *amqp.Channel) error { return ch.ExchangeBind(q+".x", "", q+".dlx", false, nil) })
+			b.queue(b.named(q+".eu"), lettersTo())
+			b.bind(q+".eu", "eu.*", q+".x")
+			b.exchange(b.named(q+".in"), "topic")
+			b.queue(q, quorum(q))
+			b.bind(q, "eu.a", q+".in")
+		}, none, "probe-refused"}, "by their keys or headers", ""},
 		{patient{"a dead-letter queue that expires messages", func(b topo, q string) {
 			b.ends(q, lettersTo("x-message-ttl", 100000))
 		}, none, "probe-refused"}, "taken out", ""},

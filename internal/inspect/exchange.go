@@ -95,11 +95,6 @@ func (x Exchange) reached(keys keySet) []broker.Binding {
 	})
 }
 
-// Picks reports whether some keys find no binding.
-func (x Exchange) Picks() bool {
-	return (x.Kind == "direct" || x.Kind == "topic") && !x.takesEvery(anyKey())
-}
-
 // keySet is the set of possible routing keys of a dead letter, each of which matches one of the patterns. If nil, they
 // are not looked up yet.
 type keySet []keyPattern

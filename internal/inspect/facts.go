@@ -101,6 +101,12 @@ func (f Facts) deadLetterKeys() keySet {
 	return anyKey()
 }
 
+// Chooses reports whether the routing key or the headers of a dead letter decide which queues it reaches.
+func (f Facts) Chooses() bool {
+	f.Known.own = anyKey() // that of a scratch message is none of those that the queue gets
+	return slices.ContainsFunc(f.Known.Trace(f.Queue).Landings, func(l Landing) bool { return l.Depends })
+}
+
 // Named is the name by which the queue is declared: that of a partition is the name of the partitioned queue.
 func (f Facts) Named() string { return cmp.Or(f.Of, f.Name) }
 

@@ -49,7 +49,7 @@ func deadLetterRouteRule(f Facts, need Need, report func(Finding)) {
 	}
 	key, fixed := f.DeadLetterKey()
 	v := Vars{"exchange": quoted(exchange), "kind": f.Exchange.Kind, "key": quoted(key), "keys": keys(f.Exchange.Bindings)}
-	reached := f.Exchange.reached(f.deadLetterKeys())
+	reached, every := f.Exchange.reached(f.deadLetterKeys()), f.Exchange.takesEvery(nil)
 	back := func(b broker.Binding) bool { return b.DestinationType == "queue" && b.Destination == f.Name }
 	var beyond Route // of dead letters that match no binding, through the alternate exchange
 	if f.Exchange.Alternate != "" {
@@ -71,9 +71,9 @@ func deadLetterRouteRule(f Facts, need Need, report func(Finding)) {
 		}
 		report(x)
 	case !slices.ContainsFunc(reached, func(b broker.Binding) bool { return !back(b) }): // loopRule
-	case f.Exchange.Kind == "headers" && !f.Exchange.takesEvery(nil):
+	case f.Exchange.Kind == "headers" && !every:
 		report(Say("dead-letter-key-open/headers", v))
-	case !fixed && f.Exchange.Picks():
+	case !fixed && (f.Exchange.Kind == "direct" || f.Exchange.Kind == "topic") && !every:
 		report(Say("dead-letter-key-open", v))
 	case f.Route.picky != "" && len(f.Route.Landings) > 0 && len(f.Route.Unseen) == 0 && !f.Route.Open &&
 		!slices.ContainsFunc(f.Route.Landings, func(l Landing) bool { return !l.Depends && !l.Behind }):
