@@ -191,12 +191,12 @@ func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 		}
 		r.Proven, findings = proof.Proven, append(findings, proof.Findings...)
 	} else if c.Named { // it was judged as one that consumers retry from
-		f, takes, err := c.takesDeadLetters(ctx, name, findings)
+		takes, err := c.takesDeadLetters(ctx, name, findings)
 		if err != nil {
 			return r, err
 		}
-		if takes {
-			findings = []inspect.Finding{f}
+		if takes != nil {
+			findings = []inspect.Finding{*takes}
 		}
 	}
 	kept, unread := c.kept(ctx, r.VHost, name)
@@ -209,23 +209,22 @@ func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 var ownDeadLetters = []string{inspect.CodeNoDeadLetterExchange, inspect.CodeDeadLetterUnproven}
 
 // takesDeadLetters returns the finding about a queue without a known dead-letter exchange that takes the dead letters
-// of others. takes is false for any other queue.
-func (c *Checkup) takesDeadLetters(ctx context.Context, name string, findings []inspect.Finding) (f inspect.Finding,
-	takes bool, err error) {
-	if !slices.ContainsFunc(findings, func(f inspect.Finding) bool { return slices.Contains(ownDeadLetters, f.Code) }) {
-		return f, false, nil
+// of others; nil: of any other queue.
+func (c *Checkup) takesDeadLetters(ctx context.Context, name string, all []inspect.Finding) (*inspect.Finding, error) {
+	if !slices.ContainsFunc(all, func(f inspect.Finding) bool { return slices.Contains(ownDeadLetters, f.Code) }) {
+		return nil, nil
 	}
 	owners, err := c.owners(ctx, name)
 	if err != nil || len(owners) == 0 {
-		return f, false, err
+		return nil, err
 	}
 	var names []string
 	for _, o := range owners {
 		names = append(names, fmt.Sprintf("%q", o))
 	}
-	f = inspect.Say("takes-dead-letters", inspect.Vars{"sources": strings.Join(names, ", ")})
+	f := inspect.Say("takes-dead-letters", inspect.Vars{"sources": strings.Join(names, ", ")})
 	f.Commands = []string{"strikes doctor " + shell.Operands(owners...)}
-	return f, true, nil
+	return &f, nil
 }
 
 // owners returns the queues that dead-letter to the named one. Without the management API only its name can tell.
@@ -280,12 +279,12 @@ func (c *Checkup) Plans(ctx context.Context, kind string, queues []string) (all 
 			case err != nil:
 				return nil, err
 			}
-			f, takes, err := c.takesDeadLetters(ctx, name, plan.findings())
+			takes, err := c.takesDeadLetters(ctx, name, plan.findings())
 			if err != nil {
 				return nil, err
 			}
-			if takes {
-				plan.Fixes = []Fix{{Finding: f}}
+			if takes != nil {
+				plan.Fixes = []Fix{{Finding: *takes}}
 			}
 			plan.earlier = maps.Clone(planned)
 			for _, s := range plan.Steps() {
