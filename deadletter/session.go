@@ -49,22 +49,22 @@ type session struct {
 // others before and after it consumes.
 func (q *Queue) open(ctx context.Context, s *session) (*session, error) {
 	for begun := time.Now(); ; {
-		err := q.connect(ctx, s, begun)
+		err := q.connect(ctx, s)
 		switch {
 		case err == nil:
 			return s, nil
 		case !errors.Is(err, errLocked):
 			return nil, err
 		case time.Since(begun) > lingers:
-			return nil, explain(q.Name, cmp.Or(q.refuseStray(ctx), err))
-		case !pause.For(ctx, 200*time.Millisecond):
+			return nil, explain(q.Name, q.whyLocked(ctx))
+		case !pause.For(ctx, 100*time.Millisecond):
 			return nil, ctx.Err()
 		}
 	}
 }
 
-// connect connects once, and begins the session. begun is the time at which open began.
-func (q *Queue) connect(ctx context.Context, s *session, begun time.Time) error {
+// connect connects once, and begins the session.
+func (q *Queue) connect(ctx context.Context, s *session) error {
 	conn, err := broker.Connect(ctx, q.Dial)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (q *Queue) connect(ctx context.Context, s *session, begun time.Time) error 
 	s.queue, s.classic, s.vhost, s.conn = q.Name, q.Handling.InPlace, conn.Config.Vhost, conn
 	stop := context.AfterFunc(ctx, func() { broker.HangUp(conn) })
 	defer stop()
-	if err := s.begin(ctx, begun); err != nil {
+	if err := s.begin(ctx); err != nil {
 		err = s.cause(err)
 		broker.HangUp(conn)
 		var closed *amqp.Error
@@ -93,7 +93,7 @@ func (q *Queue) connect(ctx context.Context, s *session, begun time.Time) error 
 	return nil
 }
 
-func (s *session) begin(ctx context.Context, begun time.Time) error {
+func (s *session) begin(ctx context.Context) error {
 	defer onTime(s.conn)()
 	var err error
 	if s.ch, err = s.conn.Channel(); err != nil {
@@ -101,7 +101,7 @@ func (s *session) begin(ctx context.Context, begun time.Time) error {
 	}
 	s.closed = s.ch.NotifyClose(make(chan *amqp.Error, 1))
 	s.cancelled = s.ch.NotifyCancel(make(chan string, 100)) // one for each consumer
-	if err := s.lock(ctx, begun); err != nil {
+	if err := s.lock(); err != nil {
 		return err
 	}
 	if err := s.ask(func() (err error) { s.ready, err = quiet(ctx, s.ch, s.queue); return err }); err != nil {
@@ -371,51 +371,42 @@ const lockSuffix = ".strikes-lock"
 // lock keeps other sessions off the queue until the connection ends, before anything is delivered. A quorum queue does
 // not enforce exclusive consumers, and a consumer that finds another beside it has already changed the order. So the
 // lock is an exclusive queue. Without the permission to configure that queue there is no lock: sessions that begin
-// together may all find the queue busy. lock returns errLocked if the refusal has ended the connection.
-func (s *session) lock(ctx context.Context, begun time.Time) error {
+// together may all find the queue busy. lock returns errLocked if another connection has the lock.
+func (s *session) lock() error {
 	if broker.CheckName(s.queue+lockSuffix) != nil {
 		return nil // the name is too long
 	}
-	for {
-		ch, err := s.conn.Channel()
-		if err != nil {
-			return err
-		}
-		_, err = ch.QueueDeclare(s.queue+lockSuffix, false, false, true, false, amqp.Table{"x-queue-type": "classic"})
-		if err == nil {
-			return ch.Close()
-		}
-		err = s.cause(err)
-		var reply *amqp.Error // it has closed the channel alone
-		switch {
-		case broker.CutRefusal(err, s.vhost+s.queue):
-			return errLocked
-		case !errors.As(err, &reply), s.conn.IsClosed():
-			return err
-		case reply.Code != amqp.ResourceLocked: // the user may not declare it
-			return nil
-		case time.Since(begun) > lingers:
-			if err := broker.RefuseStray(ctx, s.conn, s.queue+lockSuffix); err != nil {
-				return err
-			}
-			now, err := broker.Passive(s.ch, s.queue)
-			return cmp.Or(err, busy(now))
-		case !pause.For(ctx, 50*time.Millisecond):
-			return ctx.Err()
-		}
+	ch, err := s.conn.Channel()
+	if err != nil {
+		return err
 	}
+	_, err = ch.QueueDeclare(s.queue+lockSuffix, false, false, true, false, amqp.Table{"x-queue-type": "classic"})
+	if err == nil {
+		return ch.Close()
+	}
+	err = s.cause(err)
+	var reply *amqp.Error // it has closed the channel alone, unless it is cut
+	switch {
+	case broker.CutRefusal(err, s.vhost+s.queue):
+		return errLocked
+	case !errors.As(err, &reply), s.conn.IsClosed():
+		return err
+	case reply.Code == amqp.ResourceLocked:
+		return errLocked
+	}
+	return nil // the user may not declare it
 }
 
-// errLocked is ErrBusy for a session whose connection ended with the refusal of the lock.
-var errLocked = fmt.Errorf("%w", ErrBusy)
+var errLocked = errors.New("another connection has the lock")
 
-// refuseStray returns an error if the queue with the name of the lock is not a lock.
-func (q *Queue) refuseStray(ctx context.Context) error {
+// whyLocked returns the error for a lock that does not end, or that is not one.
+func (q *Queue) whyLocked(ctx context.Context) error {
 	conn, err := broker.Connect(ctx, q.Dial)
 	if err != nil {
 		return err
 	}
 	defer broker.HangUp(conn)
 	defer onTime(conn)()
-	return broker.RefuseStray(ctx, conn, q.Name+lockSuffix)
+	_, now, err := broker.FindQueue(ctx, conn, q.Name) // first, because a refusal may end the connection
+	return cmp.Or(err, broker.RefuseStray(ctx, conn, q.Name+lockSuffix), busy(now))
 }
