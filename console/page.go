@@ -16,6 +16,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -28,17 +29,22 @@ var templateFiles embed.FS
 //go:embed static/*
 var staticFiles embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
+// templates are parsed when the first page is written: most commands serve none.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(templateFuncs).ParseFS(templateFiles, "templates/*.html"))
+})
+
+var templateFuncs = template.FuncMap{
 	"shown": shown, "brief": brief, "why": why, "lines": lines, "rough": rough, "instant": instant, "link": link,
 	"plural": func(n any, thing string) string {
 		return plural(number(n), thing)
 	}, "digits": func(n any) string { return digits(number(n)) }, "share": share, "atLeast": atLeast,
-	"asset": func(name string) string { return "static/" + name + "?v=" + assetVersion },
+	"asset": func(name string) string { return "static/" + name + "?v=" + assetVersion() },
 	"dict":  dict, "pick": url.QueryEscape,
-}).ParseFS(templateFiles, "templates/*.html"))
+}
 
 // assetVersion names the content of the static files, so that browsers may keep them.
-var assetVersion = func() string {
+var assetVersion = sync.OnceValue(func() string {
 	sum := sha256.New()
 	_ = fs.WalkDir(staticFiles, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -49,7 +55,7 @@ var assetVersion = func() string {
 		return err
 	})
 	return hex.EncodeToString(sum.Sum(nil)[:6])
-}()
+})
 
 // number returns the value of an integer of any type, or of the integer that a pointer points to.
 func number(n any) int64 { return reflect.Indirect(reflect.ValueOf(n)).Int() }
@@ -141,7 +147,7 @@ func visitorOf(r *http.Request) visitor {
 func (c *Console) render(w http.ResponseWriter, r *http.Request, code int, p page) {
 	p = c.complete(r, p)
 	var out bytes.Buffer
-	if err := templates.ExecuteTemplate(&out, "layout", p); err != nil {
+	if err := templates().ExecuteTemplate(&out, "layout", p); err != nil {
 		c.opts.Logger.Error("console: page not rendered", "screen", p.Screen, "err", err)
 		http.Error(w, "the page could not be rendered; the log says why", http.StatusInternalServerError)
 		return
@@ -180,14 +186,14 @@ func (c *Console) complete(r *http.Request, p page) page {
 // content renders the part of a page after the navigation.
 func (c *Console) content(r *http.Request, p page) (string, error) {
 	var out strings.Builder
-	err := templates.ExecuteTemplate(&out, "main", c.complete(r, p))
+	err := templates().ExecuteTemplate(&out, "main", c.complete(r, p))
 	return out.String(), err
 }
 
 // Content lets the layout include the template of a screen.
 func (p page) Content() (template.HTML, error) {
 	var out strings.Builder
-	if err := templates.ExecuteTemplate(&out, p.Screen, p); err != nil {
+	if err := templates().ExecuteTemplate(&out, p.Screen, p); err != nil {
 		return "", err
 	}
 	return template.HTML(out.String()), nil //nolint:gosec // html/template escaped it
