@@ -62,7 +62,7 @@ type Gate struct {
 	state        counter.BreakerState
 	heard        time.Time     // when the store replied last
 	missed       bool          // the store did not reply to the last read
-	asked        bool          // that read asked for a permit
+	asked        bool          // a read since it last replied asked for a permit
 	calm         chan struct{} // closed to end the fetch of fresh messages; nil: none are fetched
 	waiting      []*Waiting
 
@@ -241,7 +241,7 @@ func (g *Gate) ask(ctx context.Context) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before, asked := g.state, g.asked
-	if g.missed, g.asked = err != nil, err != nil && a.Wants; g.missed {
+	if g.missed, g.asked = err != nil, err != nil && (asked || a.Wants); g.missed {
 		g.update()
 		return
 	}

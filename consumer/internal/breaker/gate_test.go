@@ -274,29 +274,31 @@ func TestFetchedMessagesTakeTheirTime(t *testing.T) {
 	})
 }
 
-// lossyStore takes each request, and loses every second reply.
+// lossyStore takes each request, and loses replies.
 type lossyStore struct {
 	*memoryStore
 	asked int
+	of    int // of so many replies in a row, one comes
 }
 
 func (s *lossyStore) ask(ctx context.Context, a counter.Ask) (counter.BreakerState, error) {
 	b, err := s.memoryStore.ask(ctx, a)
-	if s.asked++; s.asked%2 == 0 {
+	if s.asked++; s.asked%s.of > 0 {
 		return counter.BreakerState{}, context.DeadlineExceeded
 	}
 	return b, err
 }
 
-// TestALostPermit: every second reply is lost, in step with the permits. A message is tried all the same.
+// TestALostPermit: one or two replies in a row are lost, in step with the permits. A message is tried all the same.
 func TestALostPermit(t *testing.T) {
-	for first := range 2 {
+	for _, tc := range []struct{ first, of int }{{0, 2}, {1, 2}, {0, 3}, {1, 3}, {2, 3}} {
 		synctest.Test(t, func(t *testing.T) {
 			now := time.Now()
-			store := &lossyStore{&memoryStore{b: rules.Breaker{Doubt: now, Open: now, Next: now.Add(rules.FirstPermit)}}, first}
+			opened := rules.Breaker{Doubt: now, Open: now, Next: now.Add(rules.FirstPermit)}
+			store := &lossyStore{&memoryStore{b: opened}, tc.first, tc.of}
 			g := New(Options{Ask: store.ask, Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
 			go g.Run(t.Context())
-			time.Sleep(every + time.Millisecond) // it is shut then
+			time.Sleep(3*every + time.Millisecond) // it is shut then
 			for range 20 {
 				began := time.Now()
 				_, probe := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1})
