@@ -45,9 +45,10 @@ const starting = 10 * time.Second
 //
 // It returns an error at once for a field that is refused, and for ErrStuck. Until a first session has consumed, it
 // also does so for refused credentials, for a queue or a topology that the broker or Check refuses, and for a store
-// that cannot count. Once a session has consumed, only ErrStuck and ctx end it, because a queue that is missing during
-// a broker's restart comes back. Credentials count as refused after two dials in a row that were closed after 2 s or
-// more, as RabbitMQ does. A socket that is closed sooner in the handshake was cut, and is dialled again.
+// that cannot count. Once a session has consumed, or lost its connection while it waited for the end of a pause or for
+// a partition, only ErrStuck and ctx end it, because a queue that is missing during a broker's restart comes back.
+// Credentials count as refused after two dials in a row that were closed after 2 s or more, as RabbitMQ does. A socket
+// that is closed sooner in the handshake was cut, and is dialled again.
 //
 // In all sessions but the first, dead letters are held for 3 s, and until 10 s after the last attempt to consume that
 // failed, because a broker that has just started may drop them. After a session that ended with ErrUndecodable the next
@@ -83,6 +84,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 			}
 			return nil
 		}
+		consumed = consumed || errors.Is(err, errLost) // or it waited for the end of a pause, or for a partition
 		if errors.Is(err, ErrStuck) || !consumed && isRefused(err, before) {
 			return err
 		}

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -9,6 +10,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/topology"
@@ -109,6 +111,62 @@ func pauseQueue(t *testing.T, c *counter.Counter, queue string, n int) {
 		return stopped == n
 	})
 	t.Logf("stopped in %v", time.Since(began))
+}
+
+// waitingStore has a paused queue, and deals no partition.
+type waitingStore struct {
+	*counter.Memory
+	waits chan struct{} // gets one when the consumer waits
+}
+
+func (s waitingStore) Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error) {
+	if r.Stopped {
+		s.noteWait()
+	}
+	return s.Memory.Control(ctx, vhost, queue, r)
+}
+
+func (s waitingStore) Deal(context.Context, string, string, counter.DealRead) ([]int, error) {
+	s.noteWait()
+	return nil, nil
+}
+
+func (s waitingStore) noteWait() {
+	select {
+	case s.waits <- struct{}{}:
+	default:
+	}
+}
+
+// TestRunOutlivesARefusalAfterAWait: a process that waits for the end of a pause, or for a partition, loses its
+// connection, and the queue is refused for a while, as when a broker restarts. Run goes on.
+func TestRunOutlivesARefusalAfterAWait(t *testing.T) {
+	for name, c := range map[string]consumer.Consumer{"paused": {}, "idle": {Ordered: true, Partitions: 2}} {
+		t.Run(name, func(t *testing.T) {
+			store := waitingStore{counter.NewMemory(nil), make(chan struct{}, 1)}
+			c.Queue, c.Counter = uniqueName(t, "orders"), store
+			c.Handler = func(context.Context, amqp.Delivery) error { return nil }
+			need(t, store.Pause(t.Context(), "/", c.Queue, counter.Note{By: "jo", Why: "a test"}))
+			ctx, stop := context.WithCancel(t.Context())
+			checks := 0
+			c.Check.Instead = func(_ context.Context, conn *amqp.Connection) error {
+				switch checks++; checks {
+				case 1:
+					go func() {
+						<-store.waits
+						_ = conn.Close()
+					}()
+					return nil
+				case 3:
+					stop()
+				}
+				return errors.New("there is no such queue")
+			}
+			if err := c.Run(ctx, dialer(t)); err != nil {
+				t.Errorf("Run ended after %d checks: %v", checks, err)
+			}
+		})
+	}
 }
 
 // TestPausesLeaveNoGoroutine holds that a consumer of a queue with delay queues has as many goroutines after a pause as
