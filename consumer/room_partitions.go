@@ -173,6 +173,9 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 	return false, err
 }
 
+// close leaves the deal after a stop between two sessions, while Run dials.
+func (r *partitionRoom) close() { r.follower.Leave(context.Background()) }
+
 // partitionEnd is the end of the session on a partition.
 type partitionEnd struct {
 	partition int

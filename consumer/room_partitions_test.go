@@ -205,6 +205,58 @@ func TestDeadLettersOfALostPartition(t *testing.T) {
 	})
 }
 
+// leftStore notes whether the process said in its last read of the deal that it has left, and how often it did.
+type leftStore struct {
+	*counter.Memory
+	mu   sync.Mutex
+	left bool
+	said int
+}
+
+func (s *leftStore) Deal(ctx context.Context, vhost, queue string, r counter.DealRead) ([]int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.left = r.Left; r.Left {
+		s.said++
+	}
+	return s.Memory.Deal(ctx, vhost, queue, r)
+}
+
+// TestAStopBetweenTwoConnectionsLeavesTheDeal: the others need not wait until the lease of the process ends.
+func TestAStopBetweenTwoConnectionsLeavesTheDeal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &leftStore{Memory: counter.NewMemory(nil)}
+		var kept rooms
+		for stops := range 2 { // first the connection is lost, then a stop ends the session
+			c := partitioned(func(c *Consumer) { c.Counter = store })
+			kept = newSession(c.withDefaults(), "/", kept).rooms
+			room := find[*partitionRoom](kept)
+			ctx, stop := context.WithCancel(t.Context())
+			room.serve = func(ctx context.Context, _ *amqp.Connection, of *session) (bool, error) {
+				if stops == 0 {
+					return false, errPassed
+				}
+				stop()
+				return false, nil
+			}
+			_, _ = room.around(ctx, &amqp.Connection{}, nil)
+			stop()
+			if stops == 0 {
+				if store.left {
+					t.Error("it left the deal with the connection")
+				}
+				kept.close()
+			}
+			if !store.left || store.said != stops+1 {
+				t.Errorf("it has left the deal: %t, and said so %d times", store.left, store.said)
+			}
+		}
+		if kept.close(); store.said != 2 {
+			t.Errorf("it said %d times that it left, want 2", store.said)
+		}
+	})
+}
+
 func TestPartitionsAreValidated(t *testing.T) {
 	wantValid(t, Consumer{Ordered: true, Partitions: 8, Concurrency: 4})
 	wantRefused(t, map[string]Consumer{"Ordered": {Partitions: 8}})

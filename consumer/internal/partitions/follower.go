@@ -56,7 +56,7 @@ func (f *Follower) Current() (mine []int, known bool, changed <-chan struct{}) {
 // without a reply the process consumes all partitions: the broker gives it those that no other process consumes.
 func (f *Follower) Follow(ctx context.Context) {
 	reached := true
-	f.since = time.Now()
+	f.since, f.me.Left = time.Now(), false
 	for ctx.Err() == nil {
 		err := f.read(ctx)
 		switch {
@@ -108,11 +108,13 @@ func (f *Follower) take(mine []int) {
 }
 
 // Leave tells the store that this process consumes no more, so that the others need not wait for its lease. If the
-// store does not reply, the lease ends by itself.
+// store does not reply, the lease ends by itself. It is told once, until Follow is called again.
 func (f *Follower) Leave(ctx context.Context) {
+	if f.me.Left {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, leaving)
 	defer cancel()
-	me := f.me
-	me.Left = true
-	_, _ = f.store.Deal(ctx, f.vhost, f.queue, me)
+	f.me.Left = true
+	_, _ = f.store.Deal(ctx, f.vhost, f.queue, f.me)
 }
