@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/strikesmq/strikes/counter"
 )
@@ -12,18 +11,11 @@ import (
 // handlerError holds all that decisions and the record need of a handler's error. The error is the user's code: any
 // method of it may panic, or end its goroutine. So its methods are called once, where that ends only the attempt.
 type handlerError struct {
-	err      error         // as the Observer gets it
-	message  string        // the result of its Error method; for the log
-	text     string        // for the record: the message, and the origin of a panic
-	rejected bool          // wrapped by Reject
-	panicked bool          // a PanicError
-	waits    bool          // wrapped by RetryAfter
-	wait     time.Duration // if it waits
-	limited  bool          // wrapped by RetryAtMost
-	retries  int           // if it is limited
-
-	uncounted bool // wrapped by NotCounted
-	crashed   bool // wrapped by Crashed
+	steering
+	err      error  // as the Observer gets it
+	message  string // the result of its Error method; for the log
+	text     string // for the record: the message, and the origin of a panic
+	panicked bool   // a PanicError
 }
 
 var endedGoroutine = inspect(errGoexit)
@@ -34,22 +26,13 @@ func inspect(err error) *handlerError {
 		return nil
 	}
 	var p *PanicError
-	var r *rejection
-	var d *delayed
 	text := err.Error()
-	failed := &handlerError{err: err, message: text, text: text,
-		rejected: errors.As(err, &r), panicked: errors.As(err, &p), waits: errors.As(err, &d)}
+	failed := &handlerError{steering: steeringOf(err), err: err, message: text, text: text, panicked: errors.As(err, &p)}
 	if failed.panicked {
 		failed.text += "\n" + origin(string(p.Stack))
+		failed.uncounted, failed.crashed = false, false
 	}
-	if failed.waits {
-		failed.wait = d.wait
-	}
-	failed.retries, failed.limited = fewestRetries(err)
-	var u *uncounted
-	var k *crashed
-	failed.uncounted, failed.crashed = errors.As(err, &u) && !failed.panicked, errors.As(err, &k) && !failed.panicked
-	_ = errors.Is(err, errGoexit) // calls Is, as an Observer may
+	_ = errors.Is(err, errGoexit) || errors.As(err, new(refusal)) // calls Is and As, as an Observer may
 	return failed
 }
 

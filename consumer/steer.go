@@ -24,35 +24,13 @@ import (
 type Handler func(ctx context.Context, d amqp.Delivery) error
 
 // Reject wraps err so that the message is dead-lettered now, whatever its count. Reject(nil) is nil.
-func Reject(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &rejection{steered{err}}
-}
-
-// steered is the error of a handler inside one that steers the retry.
-type steered struct{ error }
-
-func (s steered) Unwrap() error { return s.error }
-
-type rejection struct{ steered }
+func Reject(err error) error { return steer(err, steering{rejected: true}) }
 
 // RetryAfter wraps err so that the next attempt waits for d instead of the Backoff. It changes nothing else. The wait
 // of a counted attempt outlives its consumer. The delivery is held unacked meanwhile, and a wait beyond half the
 // ConsumerTimeout passes from one consumer to the next. If d is longer than Consumer.DelayAbove, the message waits in
 // the delay queues instead. RetryAfter(nil, d) is nil.
-func RetryAfter(err error, d time.Duration) error {
-	if err == nil {
-		return nil
-	}
-	return &delayed{steered{err}, d}
-}
-
-type delayed struct {
-	steered
-	wait time.Duration
-}
+func RetryAfter(err error, d time.Duration) error { return steer(err, steering{waits: true, wait: d}) }
 
 // RetryAtMost wraps err so that the message is retried n times at most after a failure of this kind. The message is
 // dead-lettered if it has more than n failed attempts of any kind, this one included. RetryAtMost lowers the limit in
@@ -61,21 +39,54 @@ type delayed struct {
 // RetryAtMost may be combined with RetryAfter. It has no effect on an attempt that is not counted. Unlike Reject it
 // waits for the store. RetryAtMost(nil, n) is nil.
 func RetryAtMost(err error, n int) error {
+	return steer(err, steering{limited: true, retries: min(max(n, 0), maxMaxRetries)})
+}
+
+// NotCounted wraps err so that the attempt is not counted: the handler could not work, for a reason other than the
+// message. The delivery is held unacked, for the Backoff or the delay of RetryAfter. Then the handler is called again
+// in this process, whatever the RetryMode. The Backoff grows with the attempts in a row that were not counted; the
+// wait is 100 ms at least. It ends with its consumer. A delivery that was held for half the ConsumerTimeout returns to
+// the queue. A message without an id gets another attempt too. NotCounted(nil) is nil.
+func NotCounted(err error) error { return steer(err, steering{uncounted: true}) }
+
+// Crashed wraps err so that the attempt ends as if this process had died in it. It is for a handler that has its work
+// done by another process, which died meanwhile. The message becomes a suspect: its next attempt is isolated. If this
+// attempt was isolated, the next START counts it as a crash; otherwise it is not counted. Isolated means that no other
+// handler of this process ran; the other process may have had more callers. The delivery is held like that of
+// NotCounted. With IsolationOff such a message comes back without end. A message without an id is dead-lettered.
+// Crashed(nil) is nil.
+func Crashed(err error) error { return steer(err, steering{crashed: true}) }
+
+// steering is how the error of a handler steers the retry.
+type steering struct {
+	rejected  bool          // by Reject
+	uncounted bool          // by NotCounted
+	crashed   bool          // by Crashed
+	waits     bool          // by RetryAfter
+	wait      time.Duration // if it waits
+	limited   bool          // by RetryAtMost
+	retries   int           // if it is limited
+}
+
+// steered is the error of a handler with one kind of steering.
+type steered struct {
+	error
+	steering
+}
+
+func (s *steered) Unwrap() error { return s.error }
+
+func steer(err error, how steering) error {
 	if err == nil {
 		return nil
 	}
-	return &limited{steered{err}, min(max(n, 0), maxMaxRetries)}
+	return &steered{err, how}
 }
 
-type limited struct {
-	steered
-	retries int
-}
-
-// fewestRetries returns the smallest n of the RetryAtMost in err's tree; false if there is none.
-func fewestRetries(err error) (n int, found bool) {
-	if l, ok := err.(*limited); ok { //nolint:errorlint // this walks the tree
-		n, found = l.retries, true
+// steeringOf sums up all steering in err's tree. Of several waits the first counts, of several limits the lowest.
+func steeringOf(err error) (sum steering) {
+	if s, ok := err.(*steered); ok { //nolint:errorlint // this walks the tree
+		sum = s.steering
 	}
 	var below []error
 	switch e := err.(type) { //nolint:errorlint // as above
@@ -85,41 +96,19 @@ func fewestRetries(err error) (n int, found bool) {
 		below = e.Unwrap()
 	}
 	for _, err := range below {
-		if m, ok := fewestRetries(err); ok && (!found || m < n) {
-			n, found = m, true
+		s := steeringOf(err)
+		sum.rejected = sum.rejected || s.rejected
+		sum.uncounted = sum.uncounted || s.uncounted
+		sum.crashed = sum.crashed || s.crashed
+		if s.waits && !sum.waits {
+			sum.waits, sum.wait = true, s.wait
+		}
+		if s.limited && (!sum.limited || s.retries < sum.retries) {
+			sum.limited, sum.retries = true, s.retries
 		}
 	}
-	return n, found
+	return sum
 }
-
-// NotCounted wraps err so that the attempt is not counted: the handler could not work, for a reason other than the
-// message. The delivery is held unacked, for the Backoff or the delay of RetryAfter. Then the handler is called again
-// in this process, whatever the RetryMode. The Backoff grows with the attempts in a row that were not counted; the
-// wait is 100 ms at least. It ends with its consumer. A delivery that was held for half the ConsumerTimeout returns to
-// the queue. A message without an id gets another attempt too. NotCounted(nil) is nil.
-func NotCounted(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &uncounted{steered{err}}
-}
-
-type uncounted struct{ steered }
-
-// Crashed wraps err so that the attempt ends as if this process had died in it. It is for a handler that has its work
-// done by another process, which died meanwhile. The message becomes a suspect: its next attempt is isolated. If this
-// attempt was isolated, the next START counts it as a crash; otherwise it is not counted. Isolated means that no other
-// handler of this process ran; the other process may have had more callers. The delivery is held like that of
-// NotCounted. With IsolationOff such a message comes back without end. A message without an id is dead-lettered.
-// Crashed(nil) is nil.
-func Crashed(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &crashed{steered{err}}
-}
-
-type crashed struct{ steered }
 
 // PanicError is the error of an attempt whose Handler panicked.
 type PanicError struct {

@@ -62,10 +62,10 @@ func TestCommandOutcome(t *testing.T) {
 			if (err == nil) != (tt.want == "") || err != nil && err.Error() != tt.want {
 				t.Errorf("%v, want %q", err, tt.want)
 			}
-			if got := sameType(err, consumer.Reject); got != tt.rejected {
+			if got := madeBy(err, consumer.Reject); got != tt.rejected {
 				t.Errorf("rejected: %v", got)
 			}
-			if got := sameType(err, consumer.NotCounted); got != tt.uncounted {
+			if got := madeBy(err, consumer.NotCounted); got != tt.uncounted {
 				t.Errorf("not counted: %v", got)
 			}
 			if stdout.String() != tt.stdout {
@@ -75,9 +75,9 @@ func TestCommandOutcome(t *testing.T) {
 	}
 }
 
-// sameType reports whether err was made by steer, such as consumer.Reject. The types are not exported.
-func sameType(err error, steer func(error) error) bool {
-	return reflect.TypeOf(err) == reflect.TypeOf(steer(errors.New("")))
+// madeBy reports whether err was made by steer, such as consumer.Reject. The type is not exported.
+func madeBy(err error, steer func(error) error) bool {
+	return err != nil && reflect.DeepEqual(err, steer(errors.Unwrap(err)))
 }
 
 func TestCommandTimeout(t *testing.T) {
