@@ -94,32 +94,23 @@ func decideUnstarted(sending step, open bool) step {
 	return sending
 }
 
-// ended is how an attempt ended.
-type ended struct {
-	ok        bool // the handler returned nil
-	rejected  bool // it asked for the dead-letter queue
-	uncounted bool // it said that the attempt is not counted
-	crashed   bool // it said that the process died which did its work
-	stopped   bool // it was cancelled, or was about to be: the failure may be no fault of the message's
-	hasID     bool
-	open      bool // START let it begin
-}
-
 // decideEnded returns the step after the handler ended. A success or a Reject counts even while stopping: both are the
-// handler's own decision about the message.
-func decideEnded(e ended) step {
+// handler's own decision about the message. Another failure of a stopped handler, whose context was cancelled or was
+// about to be, may be no fault of the message's.
+func decideEnded(o outcome, stopped, hasID, open bool) step {
+	rejected := o.cause == counter.CauseRejected
 	switch {
-	case e.ok && e.open:
+	case o.err == nil && open:
 		return stepEnd
-	case e.ok:
+	case o.err == nil:
 		return stepAck
-	case e.stopped && !e.rejected:
+	case stopped && !rejected:
 		return stepLeave
-	case e.uncounted && !e.rejected:
+	case o.failed.uncounted && !rejected:
 		return stepUncount
-	case !e.hasID:
+	case !hasID:
 		return stepDeadLetter
-	case e.crashed && !e.rejected:
+	case o.failed.crashed && !rejected:
 		return stepSuspect
 	}
 	return stepFail

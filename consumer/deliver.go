@@ -92,7 +92,7 @@ func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 		case stepEnded:
 			s.checkStuck()
 			s.traceEnd(d)
-			at = decideEnded(d.ended(ctx.Err() != nil))
+			at = decideEnded(d.outcome, ctx.Err() != nil, d.message.ID != "", d.open)
 			switch {
 			case at == stepAck: // the worker goes on with the next delivery
 				s.unlock(&d.grip)

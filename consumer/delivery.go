@@ -138,16 +138,6 @@ func (d *delivery) isFirst() bool { return !d.past.counted && !d.Redelivered && 
 // again reports whether a handler was called for the delivery before.
 func (d *delivery) again() bool { return d.first.delivery != nil }
 
-// ended returns how the attempt ended.
-func (d *delivery) ended(stopped bool) ended {
-	o := d.outcome
-	return ended{
-		ok: o.err == nil, rejected: o.cause == counter.CauseRejected, stopped: stopped,
-		uncounted: o.failed != nil && o.failed.uncounted, crashed: o.failed != nil && o.failed.crashed,
-		hasID: d.message.ID != "", open: d.open,
-	}
-}
-
 // end notes how the handler ended.
 func (d *delivery) end(c *call, failed *handlerError) {
 	d.outcome.began, d.outcome.ran, d.outcome.failed = c.began, time.Since(c.began), failed
