@@ -3,7 +3,6 @@ package consumer
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -68,39 +67,6 @@ type Event struct {
 	Err error
 }
 
-// LogValue returns the fields that a log line needs.
-func (e Event) LogValue() slog.Value {
-	text := ""
-	if e.Err != nil {
-		text = e.Err.Error()
-	}
-	return slog.GroupValue(e.attrs(text)...)
-}
-
-// attrs returns the fields of a log line, with the text of Err.
-func (e Event) attrs(text string) []slog.Attr {
-	attrs := []slog.Attr{slog.String("outcome", string(e.Outcome)), slog.String("queue", e.Queue), slog.String("id", e.ID)}
-	if e.Partition != "" {
-		attrs = append(attrs, slog.String("partition", e.Partition))
-	}
-	if e.Attempt > 0 {
-		attrs = append(attrs, slog.Int("attempt", e.Attempt))
-	}
-	if e.Limit > 0 {
-		attrs = append(attrs, slog.Int("limit", e.Limit))
-	}
-	if e.Cause != "" {
-		attrs = append(attrs, slog.String("cause", string(e.Cause)))
-	}
-	if e.Wait > 0 {
-		attrs = append(attrs, slog.Duration("wait", e.Wait))
-	}
-	if e.Err != nil {
-		attrs = append(attrs, slog.String("error", text))
-	}
-	return attrs
-}
-
 // observe fills in the attempt of an event, logs the event, and gives it to the Observer.
 func (s *settings) observe(ctx context.Context, d *delivery, e Event) {
 	level, logs := levels[e.Outcome]
@@ -133,25 +99,36 @@ var levels = map[Outcome]slog.Level{OutcomeDeadLetter: slog.LevelWarn, OutcomeRe
 // which strikes dead list names it. The error of a handler was read when the handler ended, and is not asked again:
 // it may panic the second time.
 func (s *settings) log(ctx context.Context, level slog.Level, d *delivery, e Event) {
-	text := "dead-lettered a message"
+	text, id := "dead-lettered a message", slog.String("id", e.ID)
 	switch {
 	case e.Outcome == OutcomeRetry:
 		text = "an attempt failed; the message is retried"
 	case e.ID == "":
 		text += " without an id: the store has no record of it"
+		id = slog.String("fingerprint", broker.Fingerprint(d.MessageId, d.CorrelationId, d.Type, d.Body))
 		e.Limit = 1 // it gets one attempt
 	}
-	why := ""
+	attrs := []slog.Attr{slog.String("outcome", string(e.Outcome)), slog.String("queue", e.Queue), id}
+	if e.Partition != "" {
+		attrs = append(attrs, slog.String("partition", e.Partition))
+	}
+	if e.Attempt > 0 {
+		attrs = append(attrs, slog.Int("attempt", e.Attempt))
+	}
+	if e.Limit > 0 {
+		attrs = append(attrs, slog.Int("limit", e.Limit))
+	}
+	if e.Cause != "" {
+		attrs = append(attrs, slog.String("cause", string(e.Cause)))
+	}
+	if e.Wait > 0 {
+		attrs = append(attrs, slog.Duration("wait", e.Wait))
+	}
 	switch {
 	case d.outcome.failed != nil:
-		why = d.outcome.failed.message
+		attrs = append(attrs, slog.String("error", d.outcome.failed.message))
 	case e.Err != nil:
-		why = e.Err.Error()
-	}
-	attrs := e.attrs(why)
-	if e.ID == "" {
-		i := slices.IndexFunc(attrs, func(a slog.Attr) bool { return a.Key == "id" })
-		attrs[i] = slog.String("fingerprint", broker.Fingerprint(d.MessageId, d.CorrelationId, d.Type, d.Body))
+		attrs = append(attrs, slog.String("error", e.Err.Error()))
 	}
 	s.Logger.LogAttrs(ctx, level, text, attrs...)
 }
