@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 )
@@ -162,40 +164,18 @@ func redialDelay(delay time.Duration, err error) time.Duration {
 	return delay
 }
 
-// runSession dials and consumes on one connection, with sessions that setUp prepares.
+// runSession dials and consumes on one connection, with sessions that setUp prepares. It returns soon after ctx is done
+// even if dial does not heed that, as amqp.Dial cannot: it waits 30 s for a broker that accepts and is silent.
 func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*amqp.Connection, error),
 	kept *rooms, setUp func(*session)) error {
-	conn, err := dialUntil(ctx, dial)
+	conn, err := bound.Await(ctx, math.MaxInt64, func() (*amqp.Connection, error) {
+		return broker.Connect(ctx, dial)
+	}, broker.HangUp)
 	if err != nil {
 		return fmt.Errorf("consumer: queue %q: dialling: %w", c.Queue, err)
 	}
 	defer broker.HangUpWithin(conn, closeTimeout)
 	return c.onConnection(ctx, conn, kept, setUp)
-}
-
-// dialUntil returns when ctx is done even if dial does not heed that, as amqp.Dial cannot: it waits 30 s for a broker
-// that accepts and is silent. A connection that comes later is closed.
-func dialUntil(ctx context.Context, dial func(context.Context) (*amqp.Connection, error)) (*amqp.Connection, error) {
-	var dialled struct {
-		conn *amqp.Connection
-		err  error
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		dialled.conn, dialled.err = broker.Connect(ctx, dial)
-	}()
-	select {
-	case <-done:
-		return dialled.conn, dialled.err
-	case <-ctx.Done():
-	}
-	go func() {
-		if <-done; dialled.conn != nil {
-			broker.HangUp(dialled.conn)
-		}
-	}()
-	return nil, ctx.Err()
 }
 
 // onConnection is Consume with sessions that setUp prepares: each pause ends one. It keeps the rooms of the last one.
