@@ -17,31 +17,32 @@ var controlFeature = feature{room: newControlRoom}
 type controlRoom struct {
 	noRoom
 	s       *session
-	lease   *control.Lease
 	control *control.Control // nil: operators cannot be heard
+	release func()           // of the control
 }
 
 func newControlRoom(s *session, before rooms) room {
-	r := &controlRoom{s: s, lease: &control.Lease{}}
+	r := &controlRoom{s: s, release: func() {}}
 	if last := find[*controlRoom](before); last != nil {
-		r.lease = last.lease
+		r.control, r.release = last.control, last.release
 	}
 	s.waiting, s.look = r.wait, r.look
 	return r
 }
 
-// find takes the control of the queue.
+// find takes the control of the queue, unless an earlier session has taken it.
 func (r *controlRoom) find() {
-	store := r.s.Counter
-	r.control = r.lease.Of(store, r.s.vhost, r.s.Queue, func() *control.Control { return r.create(store) })
+	if r.control == nil {
+		r.control, r.release = control.Of(r.s.Counter, r.s.vhost, r.s.Queue, r.reader(), r.s.Logger)
+	}
 }
 
-func (r *controlRoom) create(store control.Store) *control.Control {
-	reader := counter.Reader{Token: token(tokens.Add(1)).String(), Consumer: r.s.Name, Breaker: r.s.Breaker > 0}
-	return control.New(store, r.s.vhost, r.s.Queue, reader, r.s.Logger)
+// reader names the process to operators.
+func (r *controlRoom) reader() counter.Reader {
+	return counter.Reader{Token: token(tokens.Add(1)).String(), Consumer: r.s.Name, Breaker: r.s.Breaker > 0}
 }
 
-func (r *controlRoom) close() { r.lease.Release() }
+func (r *controlRoom) close() { r.release() }
 
 func (r *controlRoom) look() {
 	if r.control != nil {
@@ -53,10 +54,7 @@ func (r *controlRoom) look() {
 // follows a pause, because the topology may have changed since the check.
 func (r *controlRoom) around(ctx context.Context, conn *amqp.Connection,
 	consume func(context.Context) error) (again bool, err error) {
-	if r.control == nil {
-		r.find()
-	}
-	if r.control == nil {
+	if r.find(); r.control == nil {
 		return false, consume(ctx)
 	}
 	if paused, err := r.awaitResume(ctx, conn); paused || err != nil || ctx.Err() != nil {

@@ -46,6 +46,11 @@ func heard(s *session) (k *control.Control, release func()) {
 	return r.control, r.close
 }
 
+// controlOn returns a control of the session's queue in another store.
+func controlOn(s *session, store control.Store) *control.Control {
+	return control.New(store, s.vhost, s.Queue, find[*controlRoom](s.rooms).reader(), s.Logger)
+}
+
 // TestControlIsShared: however many consumers a process has on a queue, it reads once a second, until the last of them
 // ends.
 func TestControlIsShared(t *testing.T) {

@@ -23,7 +23,7 @@ type queueRoom struct {
 	s *session
 }
 
-// refuseQueue refuses a Counter that cannot be heard: control.Lease finds it by its value.
+// refuseQueue refuses a Counter that cannot be heard: control.Of finds it by its value.
 func refuseQueue(c *Consumer) error {
 	if c.HoldLanes && c.Lane == nil && c.Counter != nil && !reflect.ValueOf(c.Counter).Comparable() {
 		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter),

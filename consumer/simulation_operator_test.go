@@ -74,7 +74,7 @@ func (w *simWorld) onAll(stores []simOperated, do func(simOperated) error) (done
 // watch starts the control of a process, in schedules with operators.
 func (p *simProc) watch() {
 	if p.world.plan.operations > 0 || p.world.plan.whole {
-		p.control = find[*controlRoom](sessionOn(nil, Consumer{}).rooms).create(&simControl{proc: p})
+		p.control = controlOn(sessionOn(nil, Consumer{}), &simControl{proc: p})
 		go p.control.Run()
 	}
 }

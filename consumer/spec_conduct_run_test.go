@@ -75,7 +75,7 @@ func (r *conductRun) run(t *testing.T) []conductEntry {
 	c := r.consumer()
 	r.isolation, r.late = newIsolation(), newLate()
 	r.paused = r.of.Settings.Paused
-	k := find[*controlRoom](newSession(c, "/", nil).rooms).create(r)
+	k := controlOn(newSession(c, "/", nil), r)
 	go k.Run()
 	<-k.First()
 	r.begin = time.Now()

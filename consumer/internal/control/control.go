@@ -32,6 +32,7 @@ type Control struct {
 	vhost, queue string
 	reader       counter.Reader
 	logger       *slog.Logger
+	users        int // guarded by controls.mu
 
 	mu       sync.Mutex
 	reply    counter.Control                  // the last one
