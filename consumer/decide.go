@@ -136,20 +136,15 @@ func decideFailed(v counter.ReplyCode) step {
 	}
 }
 
-// decideRetry returns the step after the backoff of a failed attempt.
-func decideRetry(mode RetryMode) step {
-	if mode == RetryInPlace {
+// decideWaited returns the step after a wait that the reply to a step asked for, such as the backoff of a failure.
+func decideWaited(asked step, mode RetryMode) step {
+	switch {
+	case asked != stepFail:
+		return asked
+	case mode == RetryInPlace:
 		return stepBegin
 	}
 	return stepRequeue
-}
-
-// decideWaited returns the step after a wait that the reply to a step asked for.
-func decideWaited(asked step, mode RetryMode) step {
-	if asked == stepFail {
-		return decideRetry(mode)
-	}
-	return asked
 }
 
 // decideWait bounds a wait by the rest of the time for which the delivery may be held. If the wait does not fit, the
