@@ -1,7 +1,6 @@
 package consumer
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -174,8 +173,8 @@ func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 // delivery that waits for a nack goes on only after it was sent. A dead letter that was not sent would come back after
 // its successor.
 func (s *session) settle(ctx context.Context, d *delivery, at step) (following *delivery) {
-	v, instead := replyOf(at)
-	d.result.instead = instead
+	var v acks.Method
+	v, d.result.outcome = settlementOf(at)
 	switch {
 	case at == stepLeave:
 		s.leave(ctx, d)
@@ -199,19 +198,19 @@ func (s *session) settle(ctx context.Context, d *delivery, at step) (following *
 	return following
 }
 
-// replyOf returns how a delivery is settled after a step, and its outcome if that is not the one of the reply.
-func replyOf(at step) (acks.Method, Outcome) {
+// settlementOf returns how a delivery is settled after a step, and its outcome then.
+func settlementOf(at step) (acks.Method, Outcome) {
 	switch at {
 	case stepAck:
-		return acks.Ack, ""
+		return acks.Ack, OutcomeAck
 	case stepMoved:
 		return acks.Ack, OutcomeMove
 	case stepSuperseded:
 		return acks.Ack, OutcomeSuperseded
 	case stepRequeue:
-		return acks.Requeue, ""
+		return acks.Requeue, OutcomeRequeue
 	default:
-		return acks.DeadLetter, ""
+		return acks.DeadLetter, OutcomeDeadLetter
 	}
 }
 
@@ -231,14 +230,6 @@ func (s *session) leave(ctx context.Context, d *delivery) {
 // settled is called after the ack or nack of d was sent, or could not be.
 func (s *session) settled(ctx context.Context, d *delivery, err error) {
 	r := &d.result
-	switch d.entry.Method {
-	case acks.Ack:
-		r.outcome = cmp.Or(r.instead, OutcomeAck)
-	case acks.Requeue:
-		r.outcome = OutcomeRequeue
-	default:
-		r.outcome = OutcomeDeadLetter
-	}
 	if err != nil {
 		r.err = fmt.Errorf("%w: queue %q: %s: %w", ErrSettlement, s.Queue, r.outcome, err)
 		r.outcome = OutcomeLeave

@@ -69,8 +69,7 @@ type outcome struct {
 
 // result is the end of a delivery: its outcome and its error.
 type result struct {
-	instead Outcome // of an ack, if it is not OutcomeAck
-	outcome Outcome
+	outcome Outcome // set before its ack or nack is sent
 	err     error
 	missing bool          // it is dead-lettered before the store has counted its failure
 	sent    chan struct{} // closed after the ack or nack was sent; nil: nothing waits for that
