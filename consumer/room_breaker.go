@@ -24,9 +24,8 @@ const freshPrefetch = 50
 type breakerRoom struct {
 	noRoom
 	s        *session
-	gate     *breaker.Gate      // of all sessions on the queue
-	end      context.CancelFunc // ends the session in favour of another one
-	fetching atomic.Bool        // a gap in the tags is no loss: the second consumer may fill it, or the session ends
+	gate     *breaker.Gate // of all sessions on the queue
+	fetching atomic.Bool   // a gap in the tags is no loss: the second consumer may fill it, or the session ends
 }
 
 func refuseBreaker(c *Consumer) error {
@@ -63,7 +62,7 @@ func newBreakerRoom(s *session, before rooms) room {
 			if !r.fetching.Swap(true) { // a message that amqp091-go dropped returns to the queue with the session
 				s.Logger.Info("a message came after the consumer beyond the prefetch had ended: another session begins, so that "+
 					"it comes again", "queue", s.Queue)
-				r.end()
+				s.end()
 			}
 		}
 	}
@@ -140,11 +139,7 @@ func (r *breakerRoom) around(ctx context.Context, _ *amqp.Connection,
 	keeping.Go(func() { r.gate.Run(reading) })
 	defer keeping.Wait()
 	defer end()
-	session, endSession := context.WithCancel(ctx)
-	defer endSession()
-	r.end = endSession
-	err = consume(session)
-	return session.Err() != nil && ctx.Err() == nil, err
+	return false, consume(ctx)
 }
 
 // beside fetches fresh messages when the gate asks for them.

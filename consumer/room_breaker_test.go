@@ -355,6 +355,7 @@ func TestADroppedFreshMessageComesAgain(t *testing.T) {
 		b := newBench()
 		b.Observer = nil
 		s := b.session(Consumer{Breaker: 8, Handler: ok, Prefetch: 10})
+		defer s.rooms.close()
 		deliveries, second := make(chan amqp.Delivery), make(chan amqp.Delivery)
 		deliver := func(to chan<- amqp.Delivery, tag uint64) {
 			d := b.delivery(false)
@@ -365,7 +366,7 @@ func TestADroppedFreshMessageComesAgain(t *testing.T) {
 		ended := make(chan bool, 1)
 		var calls []string
 		go func() {
-			again, err := find[*breakerRoom](s.rooms).around(t.Context(), nil, func(ctx context.Context) error {
+			again, err := s.amidRooms(t.Context(), nil, func(ctx context.Context) error {
 				return s.serve(ctx, &link{channel: secondWire{quietWire{&calls}, second}, deliveries: deliveries})
 			})
 			need(t, err)

@@ -60,7 +60,7 @@ func (r *controlRoom) around(ctx context.Context, conn *amqp.Connection,
 	if paused, err := r.awaitResume(ctx, conn); paused || err != nil || ctx.Err() != nil {
 		return paused, err
 	}
-	session, end := r.control.Consuming(ctx, r.s.source, r.s.unfit)
+	session, end := r.control.Consuming(ctx)
 	defer end()
 	err = consume(session)
 	return session.Err() != nil && ctx.Err() == nil, err

@@ -107,7 +107,7 @@ func TestPauseEndsASession(t *testing.T) {
 		s := newStore()
 		k, release := heard(sessionOn(s, Consumer{}))
 		defer release()
-		consuming, end := k.Consuming(t.Context(), "orders", nil)
+		consuming, end := k.Consuming(t.Context())
 		time.Sleep(time.Second / 2)
 		s.pause(t)
 		select {
@@ -141,7 +141,7 @@ func TestPauseEndsASession(t *testing.T) {
 		if reply, _ := k.Current(); reply.Paused {
 			t.Error("the resume is not heard")
 		}
-		if session, end := k.Consuming(t.Context(), "orders", nil); session.Err() != nil {
+		if session, end := k.Consuming(t.Context()); session.Err() != nil {
 			t.Error("a session after the resume has ended")
 		} else {
 			end()

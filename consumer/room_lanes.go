@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/strikesmq/strikes/consumer/internal/lanes"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // PositionHeader is the header for the position of a replayed message in its lane, a string. `strikes lane replay` sets
@@ -29,7 +31,7 @@ type laneRoom struct {
 	noRoom
 	s       *session
 	blocked *lanes.Blocked // nil: the session blocks no lanes
-	watch   *lanes.Watch   // if it does not, and the Counter can tell
+	watch   *lanes.Watch   // if it does not
 
 	keepsDeaths bool // the broker counts on in an x-death that a client published: RabbitMQ before 4.0
 }
@@ -44,7 +46,6 @@ func newLaneRoom(s *session, before rooms) room {
 		if last := find[*laneRoom](before); last != nil && last.watch != nil {
 			r.watch = last.watch
 		}
-		s.unfit = r.watch.AnyBlocked
 	}
 	return r
 }
@@ -60,9 +61,6 @@ func (r *laneRoom) check(ctx context.Context, conn *amqp.Connection) error {
 	if failed := new(counter.StoreError); errors.As(err, &failed) && neverServes(err) {
 		return refusal{fmt.Errorf("consumer: queue %q: reading whether its lanes are blocked: %w", r.s.Queue, err)}
 	}
-	if err != nil {
-		r.watch.Warn(held, err)
-	}
 	if held == 0 {
 		return nil
 	}
@@ -71,10 +69,19 @@ func (r *laneRoom) check(ctx context.Context, conn *amqp.Connection) error {
 		ErrLanesBlocked)}
 }
 
-// beside reads the blocked lanes.
+// watchEvery is the time between two questions whether a lane is blocked.
+const watchEvery = time.Second
+
+// beside reads the blocked lanes, and ends a session that would not block them. The check of the next one says why.
 func (r *laneRoom) beside(ctx context.Context) {
 	if r.blocked != nil {
 		r.blocked.Keep(ctx)
+		return
+	}
+	for pause.For(ctx, watchEvery) {
+		if held, err := r.watch.Ask(ctx); err == nil && held > 0 {
+			r.s.end()
+		}
 	}
 }
 

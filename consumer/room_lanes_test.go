@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,8 +95,60 @@ type lanesFail struct {
 
 func (l lanesFail) BlockedLanes(context.Context, string, string) (int, error) { return 0, l.err }
 
-// A store that will never tell which lanes are blocked is refused. If it may tell later, the consumer begins, with a
-// warning.
+// lanesAway is a store that does not tell which lanes are blocked while it is away.
+type lanesAway struct {
+	*counter.Memory
+	away atomic.Bool
+}
+
+func (l *lanesAway) BlockedLanes(ctx context.Context, vhost, queue string) (int, error) {
+	if l.away.Load() {
+		return 0, errDown
+	}
+	return l.Memory.BlockedLanes(ctx, vhost, queue)
+}
+
+// TestALaneBlockedDuringASessionEndsIt: within two seconds, if the session holds no lanes. One that holds lanes goes
+// on, as does one on another partition, and all if the store does not reply, which is logged once.
+func TestALaneBlockedDuringASessionEndsIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		s, log := &lanesAway{Memory: counter.NewMemory(nil)}, strings.Builder{}
+		logger := slog.New(slog.NewTextHandler(&log, nil))
+		var without, holding, other atomic.Bool
+		begin := func(source string, ended *atomic.Bool, c Consumer) {
+			c.Queue, c.Counter = "orders", s
+			session := newSessionOn(source, c.withDefaults(), "/", nil)
+			session.end = func() { ended.Store(true) }
+			go find[*laneRoom](session.rooms).beside(ctx)
+		}
+		begin("orders.3", &without, Consumer{Logger: logger})
+		begin("orders.3", &holding, Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "" }})
+		begin("orders.4", &other, Consumer{})
+		time.Sleep(3500 * time.Millisecond) // between two reads of the store
+		s.away.Store(true)
+		blockLane(t, s.Memory, "orders.3", "a")
+		time.Sleep(3 * time.Second)
+		if without.Load() {
+			t.Error("a session ended although no lane was known to be blocked")
+		}
+		s.away.Store(false)
+		time.Sleep(2 * time.Second)
+		if !without.Load() || holding.Load() || other.Load() {
+			t.Errorf("ended: without HoldLanes %v, with HoldLanes %v, on another partition %v", without.Load(), holding.Load(),
+				other.Load())
+		}
+		stop()
+		synctest.Wait()
+		if n := strings.Count(log.String(), "is not known"); n != 1 {
+			t.Errorf("%d warnings in %q, want 1", n, log.String())
+		}
+	})
+}
+
+// A store that will never tell which lanes are blocked is refused. If it may tell later, the consumer begins. Both are
+// logged.
 func TestUnknownLanes(t *testing.T) {
 	for _, tc := range []struct {
 		err     error
@@ -110,7 +163,7 @@ func TestUnknownLanes(t *testing.T) {
 		logger := slog.New(slog.NewTextHandler(&log, nil))
 		err := checkLanes(t, sessionOn(lanesFail{counter.NewMemory(nil), tc.err}, Consumer{Logger: logger}))
 		if errors.As(err, new(refusal)) != tc.refused || tc.refused != errors.Is(err, tc.err) ||
-			tc.refused == strings.Contains(log.String(), "is not known") {
+			!strings.Contains(log.String(), "is not known") {
 			t.Errorf("%v: %v, log %q", tc.err, err, log.String())
 		}
 	}

@@ -274,7 +274,7 @@ func (r *partitionRoom) consume(ctx context.Context, conn *amqp.Connection, s *s
 	if err := s.rooms.check(ctx, conn); err != nil {
 		return false, err
 	}
-	return s.rooms.around(ctx, conn, func(ctx context.Context) error {
+	return s.amidRooms(ctx, conn, func(ctx context.Context) error {
 		defer r.note(s, false)
 		return s.consume(ctx, conn)
 	})

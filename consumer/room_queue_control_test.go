@@ -20,7 +20,7 @@ func untilPause(t *testing.T, store Counter, handler Handler, redelivered bool, 
 	s := b.session(Consumer{Handler: handler, MaxRetries: 1, Ordered: true, HoldLanes: true})
 	k, release := heard(s)
 	defer release()
-	ctx, end := k.Consuming(t.Context(), "orders", nil)
+	ctx, end := k.Consuming(t.Context())
 	defer end()
 	deliveries := make(chan amqp.Delivery, len(ids))
 	for i, id := range ids {

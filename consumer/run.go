@@ -198,7 +198,18 @@ func (s *session) checkAndConsume(ctx context.Context, conn *amqp.Connection) (a
 	if err := s.checked(ctx, conn); err != nil {
 		return false, err
 	}
-	return s.rooms.around(ctx, conn, func(session context.Context) error { return s.consume(session, conn) })
+	return s.amidRooms(ctx, conn, func(ctx context.Context) error { return s.consume(ctx, conn) })
+}
+
+// amidRooms calls consume with the rooms around it, in a context that s.end ends. It reports whether another session on
+// conn is to follow.
+func (s *session) amidRooms(ctx context.Context, conn *amqp.Connection,
+	consume func(context.Context) error) (again bool, err error) {
+	session, end := context.WithCancel(ctx)
+	defer end()
+	s.end = end
+	again, err = s.rooms.around(session, conn, consume)
+	return again || session.Err() != nil && ctx.Err() == nil, err
 }
 
 // isRefused reports whether the broker, the store or a check refused, as opposed to being out of reach; before is the

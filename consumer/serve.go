@@ -30,7 +30,7 @@ func newSession(c Consumer, vhost string, before rooms) *session {
 func newSessionOn(source string, c Consumer, vhost string, before rooms) *session {
 	s := &session{
 		settings: settings{c, cmp.Or(vhost, "/"), source}, late: ownerless, consuming: func() {}, ended: make(chan error, 1),
-		waiting: waitFor, look: func() {}, failed: func(*delivery) {}, lacking: func() {},
+		end: func() {}, waiting: waitFor, look: func() {}, failed: func(*delivery) {}, lacking: func() {},
 		lasts: func() <-chan struct{} { return atOnce },
 	}
 	s.asksFirst = func(d *delivery) bool { return s.decideReceived(d) != stepRun }

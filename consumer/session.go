@@ -55,20 +55,20 @@ type session struct {
 	link *link                    // once it consumes
 
 	live    context.Context //nolint:containedctx // parent of those that handlers get, after the one that ends a session
+	end     func()          // ends the session in favour of another one
 	tasks   sync.WaitGroup  // deliveries that are not done with
 	ended   chan error      // the first error that ends the session from within
 	arrived arrived         // which messages came
 
 	// Set by rooms.
 	waiting func(ctx context.Context, d *delivery, wait time.Duration) waited
-	look    func()                     // reads the requests of operators
-	lasts   func() <-chan struct{}     // returns a channel that closes when the DrainTimeout begins
-	unfit   func(context.Context) bool // asked once a second: true ends the session; nil: it is fit
-	patient bool                       // a rejected message waits for the store, too
-	reports bool                       // the store learns of an attempt that the handler says is not counted
-	failed  func(*delivery)            // called after the reply to FAIL
-	more    chan amqp.Delivery         // brings the deliveries of a second consumer on the channel
-	lacking func()                     // called when a delivery comes before one with a lower tag
+	look    func()                 // reads the requests of operators
+	lasts   func() <-chan struct{} // returns a channel that closes when the DrainTimeout begins
+	patient bool                   // a rejected message waits for the store, too
+	reports bool                   // the store learns of an attempt that the handler says is not counted
+	failed  func(*delivery)        // called after the reply to FAIL
+	more    chan amqp.Delivery     // brings the deliveries of a second consumer on the channel
+	lacking func()                 // called when a delivery comes before one with a lower tag
 }
 
 // settings are the options of a session. It changes none but the Prefetch.

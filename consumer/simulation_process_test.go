@@ -191,7 +191,7 @@ func (w *simWorld) open(p *simProc) {
 		session, end := p.ctx, func() {}
 		if p.control != nil {
 			find[*controlRoom](mine.rooms).control = p.control
-			session, end = p.control.Consuming(p.ctx, "orders", nil)
+			session, end = p.control.Consuming(p.ctx)
 		}
 		defer end()
 		s.stuck = errors.Is(mine.serve(session, link), ErrStuck) // other ends are seen at the broker and the store

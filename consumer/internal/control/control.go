@@ -35,10 +35,10 @@ type Control struct {
 	users        int // guarded by controls.mu
 
 	mu       sync.Mutex
-	reply    counter.Control                  // the last one
-	changed  chan struct{}                    // closed when reply changes
-	sessions map[*context.CancelFunc]consumer // that consume
-	held     map[any]uncountedSince           // deliveries whose last attempt was not counted
+	reply    counter.Control              // the last one
+	changed  chan struct{}                // closed when reply changes
+	sessions map[*context.CancelFunc]bool // that consume
+	held     map[any]uncountedSince       // deliveries whose last attempt was not counted
 
 	first chan struct{} // closed when the first read is done
 	again chan struct{} // asks for a read now
@@ -46,18 +46,12 @@ type Control struct {
 	done  chan struct{}
 }
 
-// consumer is a session that consumes.
-type consumer struct {
-	source string                     // the queue, or its partition
-	unfit  func(context.Context) bool // whether sessions on the source shall end; nil: this one goes on
-}
-
 // New returns one that reads once Run is called. The reader names the process.
 func New(store Store, vhost, queue string, reader counter.Reader, logger *slog.Logger) *Control {
 	return &Control{
 		store: store, vhost: vhost, queue: queue, logger: logger, reader: reader,
 		changed:  make(chan struct{}),
-		sessions: map[*context.CancelFunc]consumer{},
+		sessions: map[*context.CancelFunc]bool{},
 		first:    make(chan struct{}), again: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -110,42 +104,8 @@ func (k *Control) read(reached bool) bool {
 	}
 	if err == nil {
 		k.take(reply)
-		k.look(ctx)
 	}
 	return err == nil
-}
-
-// look ends the sessions that are unfit to go on. The check before their next ones says why. Of those on one source,
-// one is asked.
-func (k *Control) look(ctx context.Context) {
-	ask := map[string]func(context.Context) bool{}
-	k.mu.Lock()
-	for _, c := range k.sessions {
-		if c.unfit != nil {
-			ask[c.source] = c.unfit
-		}
-	}
-	k.mu.Unlock()
-	var asked sync.WaitGroup
-	for source, unfit := range ask {
-		asked.Go(func() {
-			if unfit(ctx) {
-				k.end(source)
-			}
-		})
-	}
-	asked.Wait()
-}
-
-// end ends the sessions on a source that are asked whether they are unfit.
-func (k *Control) end(source string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for cancel, c := range k.sessions {
-		if c.unfit != nil && c.source == source {
-			(*cancel)()
-		}
-	}
 }
 
 // leave reports that this process has left. A process whose report is lost is forgotten after a minute.
@@ -185,15 +145,13 @@ func (k *Control) Current() (counter.Control, <-chan struct{}) {
 	return k.reply, k.changed
 }
 
-// Consuming returns a context for a session on a source: the queue, or one of its partitions. The context ends with
-// ctx, with a pause, and when the session is unfit to go on: unfit is asked once a second, unless it is nil. The caller
-// calls end once the session holds no delivery any more.
-func (k *Control) Consuming(ctx context.Context, source string,
-	unfit func(context.Context) bool) (session context.Context, end func()) {
+// Consuming returns a context for a session, which ends with ctx and with a pause. The caller calls end once the session
+// holds no delivery any more.
+func (k *Control) Consuming(ctx context.Context) (session context.Context, end func()) {
 	session, cancel := context.WithCancel(ctx)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.sessions[&cancel] = consumer{source, unfit}
+	k.sessions[&cancel] = true
 	if k.reply.Paused {
 		cancel()
 	}
