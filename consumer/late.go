@@ -80,10 +80,8 @@ func (l *late) repeat(step func(context.Context) error, until time.Time) {
 
 // pause reports false if there is no more time.
 func (l *late) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-l.over:
 		return false

@@ -27,11 +27,9 @@ type wire interface {
 // reason returns the error that closed the channel, or nil if the library reports none. The library reports it a
 // moment after the calls that failed because of it.
 func (l *link) reason() (says *amqp.Error) {
-	patience := time.NewTimer(closeTimeout / 10)
-	defer patience.Stop()
 	select {
 	case says = <-l.closed:
-	case <-patience.C:
+	case <-time.After(closeTimeout / 10):
 	}
 	return says
 }

@@ -107,8 +107,7 @@ func (r *controlRoom) wait(ctx context.Context, d *delivery, backoff time.Durati
 	case d.outcome.failed != nil:
 		r.control.Hold(d, d.outcome.failed.text)
 	}
-	timer := time.NewTimer(backoff)
-	defer timer.Stop()
+	over := time.After(backoff)
 	for {
 		reply, changed := r.control.Current()
 		if reply.Skips(d.message) {
@@ -123,7 +122,7 @@ func (r *controlRoom) wait(ctx context.Context, d *delivery, backoff time.Durati
 		select {
 		case <-ctx.Done():
 			return waitStopped
-		case <-timer.C:
+		case <-over:
 			return waitOver
 		case <-changed:
 		}

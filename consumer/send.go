@@ -26,13 +26,12 @@ func (s *session) send(ctx context.Context, d *delivery, step func(context.Conte
 	}
 	until := time.Now().Add(lockedPatience)
 	for wait := lockedTimeout; ; wait = min(2*wait, max(time.Until(until), lockedTimeout)) {
-		again := time.NewTimer(wait)
+		again := time.After(wait)
 		err := bound.Step(ctx, wait, step)
 		if err == nil || notTaken(err) || !time.Now().Before(until) || ctx.Err() != nil {
-			again.Stop()
 			return err
 		}
-		<-again.C
+		<-again
 	}
 }
 

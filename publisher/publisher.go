@@ -175,12 +175,10 @@ func (p *Publisher) CloseWithin(limit time.Duration) error {
 func (p *Publisher) shutDown(within time.Duration) error {
 	p.ledger.close()
 	p.cancel()
-	limit := time.NewTimer(within)
-	defer limit.Stop()
 	select {
 	case <-p.ledger.empty:
 	case <-p.ended:
-	case <-limit.C:
+	case <-time.After(within):
 	}
 	left := len(p.ledger.inState(queued)) + len(p.ledger.inState(writing))
 	close(p.stop)

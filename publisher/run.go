@@ -56,11 +56,9 @@ func (p *Publisher) serve(s *session, l *link, first *outgoing) (next *outgoing)
 	go func() { unsent <- s.write(first) }()
 	cause := s.watch(p.stop)
 	close(s.ended)
-	grace := time.NewTimer(writerGrace)
-	defer grace.Stop()
 	select {
 	case next = <-unsent:
-	case <-grace.C:
+	case <-time.After(writerGrace):
 		p.opts.Logger.Warn("publisher: a write is stuck in the lost connection")
 		go func() {
 			if o := <-unsent; o != nil {

@@ -33,12 +33,10 @@ func Await[T any](ctx context.Context, d time.Duration, ask func() (T, error), l
 		return a.it, a.err
 	case <-ctx.Done():
 	}
-	patience := time.NewTimer(LastReply)
-	defer patience.Stop()
 	select {
 	case a := <-given:
 		return a.it, a.err
-	case <-patience.C:
+	case <-time.After(LastReply):
 	}
 	go func() {
 		if a := <-given; a.err == nil {
@@ -58,12 +56,10 @@ var errGoexit = errors.New("the request ended its goroutine instead of returning
 func Within(d time.Duration, f func()) error {
 	done := make(chan struct{})
 	go func() { defer close(done); f() }()
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-done:
 		return nil
-	case <-timer.C:
+	case <-time.After(d):
 		return fmt.Errorf("the broker did not answer for %v", d)
 	}
 }

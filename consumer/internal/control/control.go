@@ -71,13 +71,10 @@ func (k *Control) Run() {
 	reached := k.read(true)
 	close(k.first)
 	for {
-		timer := time.NewTimer(Every)
 		select {
-		case <-timer.C:
+		case <-time.After(Every):
 		case <-k.again:
-			timer.Stop()
 		case <-k.stop:
-			timer.Stop()
 			k.leave(reached)
 			return
 		}
