@@ -11,6 +11,7 @@ package promstrikes
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,34 +55,21 @@ func New(registry prometheus.Registerer) (*Observer, error) {
 func (o *Observer) Observe(_ context.Context, e consumer.Event) {
 	vhost, queue, outcome := printable(e.VHost), printable(e.Queue), string(e.Outcome)
 	o.outcomes.WithLabelValues(vhost, queue, outcome, string(e.Cause)).Inc()
-	if e.Ran > 0 && ended(e.Outcome) {
+	if e.Ran > 0 && slices.Contains(ended, e.Outcome) {
 		o.attempts.WithLabelValues(vhost, queue, outcome).Observe(e.Ran.Seconds())
 	}
-	if settled(e.Outcome) {
+	if slices.Contains(settled, e.Outcome) {
 		o.held.WithLabelValues(vhost, queue, outcome).Observe(e.Elapsed.Seconds())
 	}
 }
 
-// ended reports whether the outcome is the first one after an attempt. A requeue follows the retry of its attempt.
-func ended(o consumer.Outcome) bool {
-	switch o {
-	case consumer.OutcomeAck, consumer.OutcomeRetry, consumer.OutcomeDeadLetter, consumer.OutcomeNotCounted,
-		consumer.OutcomeCrash:
-		return true
-	default:
-		return false
-	}
-}
+// ended are the outcomes that are the first one after an attempt. A requeue follows the retry of its attempt.
+var ended = []consumer.Outcome{consumer.OutcomeAck, consumer.OutcomeRetry, consumer.OutcomeDeadLetter,
+	consumer.OutcomeNotCounted, consumer.OutcomeCrash}
 
-func settled(o consumer.Outcome) bool {
-	switch o {
-	case consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter, consumer.OutcomeMove,
-		consumer.OutcomeSuperseded:
-		return true
-	default:
-		return false
-	}
-}
+// settled are the outcomes with which a delivery is acked or nacked.
+var settled = []consumer.Outcome{consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter,
+	consumer.OutcomeMove, consumer.OutcomeSuperseded}
 
 // printable is a name as a label, which must be UTF-8.
 func printable(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
