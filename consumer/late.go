@@ -68,23 +68,18 @@ func (l *late) add(step func(context.Context) error, over func()) {
 
 func (l *late) repeat(step func(context.Context) error, until time.Time) {
 	for sent := 1; time.Now().Before(until); sent++ {
-		last := !l.pause(storeBackoff(sent))
+		last := false
+		select {
+		case <-time.After(storeBackoff(sent)):
+		case <-l.over:
+			last = true
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
 		err := step(ctx)
 		cancel()
 		if err == nil || last {
 			return
 		}
-	}
-}
-
-// pause reports false if there is no more time.
-func (l *late) pause(d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-l.over:
-		return false
 	}
 }
 
