@@ -1,13 +1,16 @@
 package consumer
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // order keeps the deliveries of an ordered session in their order: one of each lane is under way, and the others wait
 // for it. A nil *order keeps no order.
 type order struct {
 	mu      sync.Mutex
 	waiting map[string][]*delivery // of each lane with a delivery under way
-	halted  bool
+	halted  atomic.Bool
 }
 
 func newOrder() *order { return &order{waiting: map[string][]*delivery{}} }
@@ -57,20 +60,11 @@ func (l *order) awaited(d *delivery) bool {
 // halt lets no delivery begin any more: one returns with the session, and none may overtake it.
 func (l *order) halt() {
 	if l != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.halted = true
+		l.halted.Store(true)
 	}
 }
 
-func (l *order) isHalted() bool {
-	if l == nil {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.halted
-}
+func (l *order) isHalted() bool { return l != nil && l.halted.Load() }
 
 // pop takes the first delivery out of a queue. It returns nil if there is none.
 func pop(queue *[]*delivery) *delivery {
