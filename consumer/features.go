@@ -20,26 +20,13 @@ func newRooms(s *session, before rooms) (made rooms) {
 	return made
 }
 
-// featureDefaults returns a copy of c with the defaults of the features.
-func featureDefaults(c *Consumer) *Consumer {
-	out := *c
+// withFeatures returns a copy of c with the defaults of the features, and an error for a setting that no room can serve.
+func (c *Consumer) withFeatures() (out Consumer, err error) {
+	out = *c
 	for _, f := range features {
-		if f.defaults != nil {
-			f.defaults(&out)
+		if f.set != nil && err == nil {
+			err = f.set(&out)
 		}
 	}
-	return &out
-}
-
-// refuseFeatures refuses the settings that no room can serve.
-func refuseFeatures(c *Consumer) error {
-	for _, f := range features {
-		if f.refuse == nil {
-			continue
-		}
-		if err := f.refuse(c); err != nil {
-			return err
-		}
-	}
-	return nil
+	return out, err
 }

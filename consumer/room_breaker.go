@@ -15,7 +15,7 @@ import (
 )
 
 // breakerFeature counts no failures while no message succeeds, see Consumer.Breaker.
-var breakerFeature = feature{refuse: refuseBreaker, room: newBreakerRoom}
+var breakerFeature = feature{set: refuseBreaker, room: newBreakerRoom}
 
 // freshPrefetch is how many messages beyond the prefetch are fetched when all of the prefetch have failed.
 const freshPrefetch = 50

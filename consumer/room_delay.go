@@ -27,7 +27,7 @@ const DefaultDelayAbove = time.Minute
 const delayLease = 30 * time.Second
 
 // delayFeature moves messages that must wait for long to delay queues, see Consumer.DelayAbove.
-var delayFeature = feature{refuse: refuseDelay, room: func(s *session, _ rooms) room { return &delayRoom{s: s} }}
+var delayFeature = feature{set: refuseDelay, room: func(s *session, _ rooms) room { return &delayRoom{s: s} }}
 
 // refuseDelay refuses a DelayAbove that would break the order, or that is longer than a delivery may be held.
 func refuseDelay(c *Consumer) error {

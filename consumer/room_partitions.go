@@ -20,14 +20,7 @@ import (
 )
 
 // partitionFeature shares the partitions of a queue with other processes, see Consumer.Partitions.
-var partitionFeature = feature{defaults: laneByKey, refuse: refusePartitions, room: newPartitionRoom}
-
-// laneByKey makes the routing key the lane. A consumer that requeues has no lanes.
-func laneByKey(c *Consumer) {
-	if c.Partitions > 0 && c.Lane == nil && c.Retry != RetryRequeue {
-		c.Lane = routingKey
-	}
-}
+var partitionFeature = feature{set: setPartitions, room: newPartitionRoom}
 
 // routingKey returns the routing key with which a message was published before its last replay.
 func routingKey(d amqp.Delivery) string {
@@ -40,7 +33,8 @@ func routingKey(d amqp.Delivery) string {
 	return d.RoutingKey
 }
 
-func refusePartitions(c *Consumer) error {
+// setPartitions makes the routing key the lane. A consumer that requeues has no lanes.
+func setPartitions(c *Consumer) error {
 	switch {
 	case c.Partitions == 0:
 		return nil
@@ -49,6 +43,8 @@ func refusePartitions(c *Consumer) error {
 			"to %d, or 0 for one queue", broker.FewestPartitions, broker.MostPartitions))
 	case !c.Ordered:
 		return refused(c.Queue, "Ordered", false, "true with Partitions")
+	case c.Lane == nil && c.Retry != RetryRequeue:
+		c.Lane = routingKey
 	}
 	return nil
 }

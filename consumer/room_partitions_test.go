@@ -21,7 +21,7 @@ func partitioned(change func(*Consumer)) *Consumer {
 	c := &Consumer{Queue: "orders", Counter: counter.NewMemory(nil), Ordered: true, Partitions: 8,
 		Handler: func(_ context.Context, _ amqp.Delivery) error { return nil }}
 	change(c)
-	return featureDefaults(c)
+	return c
 }
 
 func TestPartitionsRefused(t *testing.T) {
@@ -63,12 +63,12 @@ func TestLaneIsTheRoutingKey(t *testing.T) {
 		}
 	}
 	own := func(amqp.Delivery) string { return "mine" }
-	c := featureDefaults(&Consumer{Partitions: 8, Lane: own})
+	c := (&Consumer{Ordered: true, Partitions: 8, Lane: own}).withDefaults()
 	if c.Lane(amqp.Delivery{RoutingKey: "k"}) != "mine" {
 		t.Error("a Lane that is given is not kept")
 	}
-	for _, c := range []Consumer{{Partitions: 8, Retry: RetryRequeue}, {}} {
-		if featureDefaults(&c).Lane != nil {
+	for _, c := range []Consumer{{Ordered: true, Partitions: 8, Retry: RetryRequeue}, {}} {
+		if c.withDefaults().Lane != nil {
 			t.Errorf("a consumer of %d partitions, retry %d, has a lane by default", c.Partitions, c.Retry)
 		}
 	}

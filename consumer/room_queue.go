@@ -15,7 +15,7 @@ import (
 // opens no breaker, because an operator may take days to decide about the message. While a breaker is open, deliveries
 // wait unacked and return to the queue after half the consumer timeout. A broker before 4.3 counts each return towards
 // the delivery limit of a quorum queue.
-var queueFeature = feature{refuse: refuseQueue, room: newQueueRoom}
+var queueFeature = feature{set: refuseQueue, room: newQueueRoom}
 
 // queueRoom keeps a message that is exhausted at the head of its queue, which is paused meanwhile.
 type queueRoom struct {

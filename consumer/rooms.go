@@ -40,9 +40,8 @@ type room interface {
 
 // feature makes rooms.
 type feature struct {
-	defaults func(*Consumer)                     // sets those that other settings imply; nil: none
-	refuse   func(*Consumer) error               // the settings that cannot be served, also to Handle; nil: none
-	room     func(s *session, before rooms) room // of a session that follows another one; nil: it needs none
+	set  func(*Consumer) error               // sets defaults, and refuses what cannot be served, also to Handle; nil: nothing
+	room func(s *session, before rooms) room // of a session that follows another one; nil: it needs none
 }
 
 // rooms are those of a session.

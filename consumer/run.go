@@ -137,7 +137,6 @@ func (c *Consumer) Consume(ctx context.Context, conn *amqp.Connection) error {
 
 // prepared returns a session of a validated copy with every default in place. It follows one with the rooms before.
 func (c *Consumer) prepared(conn *amqp.Connection, before rooms) (*session, error) {
-	c = featureDefaults(c)
 	if err := c.validate(conn); err != nil {
 		return nil, refusal{err}
 	}

@@ -126,7 +126,11 @@ func (c *Consumer) complete() error {
 // Validate returns a *FieldError for a setting that every session would refuse. It asks neither broker nor store, and
 // accepts a missing Queue, Handler or Counter. So a program can refuse its own settings before it connects.
 func (c *Consumer) Validate() error {
-	c = featureDefaults(c)
+	set, err := c.withFeatures()
+	if err != nil {
+		return err
+	}
+	c = &set
 	requeue := c.Ordered && c.Retry == RetryRequeue
 	handler, held := cmp.Or(c.HandlerTimeout, DefaultHandlerTimeout), cmp.Or(c.ConsumerTimeout, DefaultConsumerTimeout)/2
 	switch {
@@ -147,7 +151,7 @@ func (c *Consumer) Validate() error {
 		return refused(c.Queue, "Prefetch", c.Prefetch, "1 to 65535, or 0 for the default")
 	case handler > held:
 		return refused(c.Queue, "HandlerTimeout", handler, fmt.Sprintf("at most %v, half the consumer timeout", held))
-	case c.Lane != nil && !c.Ordered && c.Partitions == 0:
+	case c.Lane != nil && !c.Ordered:
 		return refused(c.Queue, "Ordered", false, "true with a Lane")
 	case c.HoldLanes && !c.Ordered:
 		return refused(c.Queue, "HoldLanes", true, "false unless Ordered")
@@ -160,7 +164,7 @@ func (c *Consumer) Validate() error {
 		return refused(c.Queue, "Prefetch", c.Prefetch,
 			"1 when Ordered with RetryRequeue, because prefetched messages would overtake a requeued one")
 	}
-	return refuseFeatures(c)
+	return nil
 }
 
 // ttlMargin is for the steps themselves.
@@ -189,7 +193,7 @@ func isNil(c Counter) bool {
 }
 
 func (c *Consumer) withDefaults() Consumer {
-	out := *c
+	out, _ := c.withFeatures() // Validate returns the error
 	out.MaxRetries = max(cmp.Or(out.MaxRetries, DefaultMaxRetries), -1)
 	out.Concurrency = cmp.Or(out.Concurrency, 1)
 	if out.Retry == 0 && out.Ordered {
