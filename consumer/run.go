@@ -1,10 +1,10 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"syscall"
 	"time"
@@ -61,7 +61,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	}
 	delays := backoff.NewExponentialBackOff()
 	delays.InitialInterval, delays.MaxInterval = 100*time.Millisecond, 2*time.Second
-	after := newLate()
+	log, after := cmp.Or(c.Logger, silent), newLate()
 	defer after.close()
 	var kept rooms
 	defer func() { kept.close() }()
@@ -101,10 +101,10 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 		switch {
 		case connected:
 			told = time.Time{}
-			c.log().Log(ctx, levelOf(err), "session ended; another follows", "queue", c.Queue, "in", delay, "error", err)
+			log.Log(ctx, levelOf(err), "session ended; another follows", "queue", c.Queue, "in", delay, "error", err)
 		case time.Since(told) > tellAgain:
 			told = time.Now()
-			c.log().Warn("no connection to the broker; dialling goes on", "queue", c.Queue, "error", err)
+			log.Warn("no connection to the broker; dialling goes on", "queue", c.Queue, "error", err)
 		}
 		if !pause.For(ctx, delay) {
 			return nil
@@ -214,13 +214,5 @@ func (s *session) amidRooms(ctx context.Context, conn *amqp.Connection,
 // isRefused reports whether the broker, the store or a check refused, as opposed to being out of reach; before is the
 // error of the previous session.
 func isRefused(err, before error) bool {
-	var r refusal
-	return errors.As(err, &r) || broker.Permanent(err, before)
-}
-
-func (c *Consumer) log() *slog.Logger {
-	if c.Logger == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	return c.Logger
+	return errors.As(err, new(refusal)) || broker.Permanent(err, before)
 }

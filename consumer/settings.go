@@ -192,6 +192,9 @@ func isNil(c Counter) bool {
 	return c == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
+// silent is the Logger of a consumer without one.
+var silent = slog.New(slog.DiscardHandler)
+
 func (c *Consumer) withDefaults() Consumer {
 	out, _ := c.withFeatures() // Validate returns the error
 	out.MaxRetries = max(cmp.Or(out.MaxRetries, DefaultMaxRetries), -1)
@@ -211,9 +214,7 @@ func (c *Consumer) withDefaults() Consumer {
 	out.ConsumerTimeout = cmp.Or(out.ConsumerTimeout, DefaultConsumerTimeout)
 	out.DrainTimeout = cmp.Or(out.DrainTimeout, DefaultDrainTimeout)
 	out.Name = cmp.Or(out.Name, thisProcess)
-	if out.Logger == nil {
-		out.Logger = slog.New(slog.DiscardHandler)
-	}
+	out.Logger = cmp.Or(out.Logger, silent)
 	return out
 }
 
