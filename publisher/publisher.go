@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -211,13 +212,7 @@ func (e *BatchError) Error() string {
 
 // Unwrap returns the errors of the messages that failed.
 func (e *BatchError) Unwrap() []error {
-	var failed []error
-	for _, err := range e.Errs {
-		if err != nil {
-			failed = append(failed, err)
-		}
-	}
-	return failed
+	return slices.DeleteFunc(slices.Clone(e.Errs), func(err error) bool { return err == nil })
 }
 
 // PublishAll publishes msgs as Publish does, without waiting for one confirm before it sends the next. It returns when
@@ -234,14 +229,12 @@ func (p *Publisher) PublishAll(ctx context.Context, msgs []Message) error {
 			sent[i] = o
 		}
 	}
-	failed := false
 	for i, o := range sent {
 		if o != nil {
 			errs[i] = p.wait(ctx, o)
 		}
-		failed = failed || errs[i] != nil
 	}
-	if failed {
+	if cmp.Or(errs...) != nil {
 		return &BatchError{Errs: errs}
 	}
 	return nil
