@@ -13,35 +13,36 @@ type dispatcher struct {
 	order      *order              // if ordered in place
 	workers    *workers            // to run handlers
 	slots      *semaphore.Weighted // for open attempts
-	proceed    func(context.Context, *delivery)
-	asksFirst  func(*delivery) bool // its attempt asks the store, and needs no worker yet
 }
 
 // release gives back the lock, the slot and the worker of an attempt, and goes on with the delivery that gets the
 // worker.
-func (w *dispatcher) release(ctx context.Context, d *delivery) {
-	w.unlock(&d.grip)
-	w.leaveSlot(&d.grip)
-	if ready := w.workers.leave(d); ready != nil {
-		go w.proceed(ctx, ready)
+func (s *session) release(ctx context.Context, d *delivery) {
+	s.unlock(&d.grip)
+	s.leaveSlot(&d.grip)
+	if ready := s.workers.leave(d); ready != nil {
+		go s.deliver(ctx, ready, stepBegin)
 	}
 }
 
 // following passes on d's turn in its lane, and its worker. It returns the delivery that the caller is to go on with.
-func (w *dispatcher) following(ctx context.Context, d *delivery) *delivery {
-	inLane := w.order.next(d)
-	if inLane != nil && !w.asksFirst(inLane) && !w.workers.enter(inLane) {
+func (s *session) following(ctx context.Context, d *delivery) *delivery {
+	inLane := s.order.next(d)
+	if inLane != nil && !s.asksFirst(inLane) && !s.workers.enter(inLane) {
 		inLane = nil // it waits for a worker
 	}
-	ready := w.workers.leave(d)
+	ready := s.workers.leave(d)
 	if inLane == nil {
 		return ready
 	}
 	if ready != nil {
-		go w.proceed(ctx, ready)
+		go s.deliver(ctx, ready, stepBegin)
 	}
 	return inLane
 }
+
+// asksFirst reports whether the attempt at d asks the store first, so that it needs no worker yet.
+func (s *session) asksFirst(d *delivery) bool { return s.decideReceived(d) != stepRun }
 
 // takeSlot waits until one more attempt may be open, so that no more are open than soon run: each becomes a suspect if
 // the process dies. There are twice as many slots as workers, so that no worker waits for the reply to START.

@@ -31,10 +31,8 @@ func newSessionOn(source string, c Consumer, vhost string, before rooms) *sessio
 	s := &session{
 		settings: settings{c, cmp.Or(vhost, "/"), source}, late: ownerless, consuming: func() {}, ended: make(chan error, 1),
 		end: func() {}, waiting: waitFor, look: func() {}, failed: func(*delivery) {}, lacking: func() {},
-		lasts: func() <-chan struct{} { return atOnce },
+		lasts: func() <-chan struct{} { return atOnce }, dispatcher: dispatcher{isolation: ofProcess},
 	}
-	s.asksFirst = func(d *delivery) bool { return s.decideReceived(d) != stepRun }
-	s.isolation, s.proceed = ofProcess, func(ctx context.Context, d *delivery) { s.deliver(ctx, d, stepBegin) }
 	if c.Ordered && c.Retry == RetryInPlace {
 		s.order = newOrder()
 	}
