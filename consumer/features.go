@@ -20,7 +20,8 @@ func newRooms(s *session, before rooms) (made rooms) {
 	return made
 }
 
-// withFeatures returns a copy of c with the defaults of the features, and an error for a setting that no room can serve.
+// withFeatures returns a copy of c with the defaults of the features, and an error for a setting that no room can
+// serve.
 func (c *Consumer) withFeatures() (out Consumer, err error) {
 	out = *c
 	for _, f := range features {

@@ -142,8 +142,8 @@ func (k *Control) Current() (counter.Control, <-chan struct{}) {
 	return k.reply, k.changed
 }
 
-// Consuming returns a context for a session, which ends with ctx and with a pause. The caller calls end once the session
-// holds no delivery any more.
+// Consuming returns a context for a session, which ends with ctx and with a pause. The caller calls end once the
+// session holds no delivery any more.
 func (k *Control) Consuming(ctx context.Context) (session context.Context, end func()) {
 	session, cancel := context.WithCancel(ctx)
 	k.mu.Lock()
