@@ -180,7 +180,7 @@ func (w *simWorld) bury(m *simMessage, what string) {
 
 // simLaned is a store that keeps lanes, as operators use it: a Memory.
 type simLaned interface {
-	lanes.Keeper
+	lanes.Store
 	Lanes(ctx context.Context, vhost, queue string, most int) ([]counter.BlockedLane, int, error)
 	Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error)
 	NotePublished(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error

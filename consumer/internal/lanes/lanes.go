@@ -14,11 +14,12 @@ import (
 	"github.com/strikesmq/strikes/counter"
 )
 
-// Keeper is a store that keeps which lanes are blocked.
-type Keeper interface {
+// Store keeps which lanes are blocked.
+type Store interface {
 	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (counter.OwnedLanes, error)
 	StepLane(ctx context.Context, s counter.LaneStep) (counter.LaneReply, error)
 	NextBlocked(ctx context.Context, vhost, queue string, after counter.BlockedPage) (counter.BlockedPage, error)
+	BlockedLanes(ctx context.Context, vhost, queue string) (int, error)
 }
 
 // ErrUnowned says that another session owns the lanes.
@@ -45,7 +46,7 @@ const (
 // reads the blocked lanes in the background. Until it has read them all, it asks the store about each lane that it
 // has not seen; then it asks about blocked lanes only.
 type Blocked struct {
-	store        Keeper
+	store        Store
 	vhost, queue string
 	owner        string
 	log          *slog.Logger
@@ -60,7 +61,7 @@ type Blocked struct {
 }
 
 // New returns the state of a session about the blocked lanes of a queue. The owner is unique to the session.
-func New(store Keeper, vhost, queue, owner string, log *slog.Logger) *Blocked {
+func New(store Store, vhost, queue, owner string, log *slog.Logger) *Blocked {
 	return &Blocked{
 		store: store, vhost: vhost, queue: queue, owner: owner, log: log,
 		turn: make(chan struct{}, 1), owned: make(chan struct{}), known: map[string]bool{},

@@ -12,7 +12,7 @@ import (
 
 // renewals is a store that counts how often it renewed blocked lanes.
 type renewals struct {
-	Keeper
+	Store
 	n int
 }
 

@@ -5,15 +5,10 @@ import (
 	"log/slog"
 )
 
-// Counter is a store that knows how many lanes of a queue are blocked.
-type Counter interface {
-	BlockedLanes(ctx context.Context, vhost, queue string) (int, error)
-}
-
 // Watch is for sessions that would let new messages overtake the dead letters of blocked lanes. One goroutine at a time
 // uses it.
 type Watch struct {
-	Store        Counter
+	Store        Store
 	VHost, Queue string
 	Log          *slog.Logger
 
