@@ -129,7 +129,7 @@ func toTheTail(ctx context.Context, s *Session, d *amqp.Delivery) error {
 
 // countDeaths sends the last failure to the dead-letter queue itself, as the queue's dead-letter exchange is the loop.
 func countDeaths(ctx context.Context, s *Session, d *amqp.Delivery) error {
-	if died, ok := broker.NewestDeath(d.Headers, s.Queue); !ok || died.Count < Retries {
+	if died, ok := broker.ReadKnownHeaders(d.Headers, s.Queue, false).NewestDeath(); !ok || died.Count < Retries {
 		return d.Nack(false, false)
 	}
 	if err := s.copy(ctx, s.Queue+DeadLetters, d); err != nil {
