@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
 
 	"github.com/strikesmq/strikes/internal/setting"
 )
@@ -80,20 +79,6 @@ func (o Options) certificate() (*tls.Certificate, error) {
 	}
 	pair, err := tls.LoadX509KeyPair(o.Cert, o.Key)
 	return &pair, err
-}
-
-// refusal finds out whether the endpoint refuses the client's certificate. With TLS 1.3 it does so after the request
-// was sent, and may reset the connection before its reason is read: that looks like a crash. So does the end of an
-// endpoint that asks for a certificate and takes none.
-type refusal struct {
-	asked    atomic.Bool // the endpoint asks for a certificate
-	accepted atomic.Bool // it has responded, and refused none since
-}
-
-// possible reports whether an error may be a refusal whose reason was lost. Only a reset loses it, because the bytes
-// before the end of a connection are read first.
-func (r *refusal) possible(err error) bool {
-	return r.asked.Load() && !r.accepted.Load() && isReset(err)
 }
 
 // misconfigured reports whether the endpoint and this consumer do not agree on TLS, which no wait repairs.

@@ -29,28 +29,11 @@ const (
 
 // post makes one attempt. It calls cancel if the body of the response takes too long.
 func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.Delivery) error {
-	var p progress
-	traced := httptrace.WithClientTrace(ctx, p.trace())
-	request, err := http.NewRequestWithContext(traced, http.MethodPost, e.url.String(), bytes.NewReader(d.Body))
-	if err != nil {
-		return consumer.NotCounted(errors.New("making the request failed")) // the error quotes the URL
-	}
 	attempt, _ := consumer.AttemptFrom(ctx)
-	request.Header = headers(e.Queue, d, attempt)
-	secrets, err := e.authorize(request)
+	response, secrets, err := e.send(ctx, http.MethodPost, d.Body, headers(e.Queue, d, attempt))
 	if err != nil {
-		return consumer.NotCounted(err)
+		return err
 	}
-	secrets = longestFirst(append(secrets, secretsOf(e.url)...))
-	response, err := e.transport.RoundTrip(request) // http.Client would lose the status if it cannot parse the Location
-	if err != nil {
-		if of := (tls.RecordHeaderError{}); errors.As(err, &of) && string(of.RecordHeader[:]) == "HTTP/" {
-			err = http.ErrSchemeMismatch
-		}
-		return e.broken(ctx, &p, err, secrets, nameOf(d))
-	}
-	e.doubts.forget(nameOf(d))
-	e.refusal.accepted.Store(true)
 	defer response.Body.Close()
 	patience := time.AfterFunc(drainTimeout, func() {
 		cancel()
@@ -68,6 +51,46 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 		status: response.StatusCode, retryAfter: response.Header.Get("Retry-After"), text: drain(response.Body, secrets),
 		location: hide(redirect(response.Header.Get("Location")), secrets),
 	}.judge(now)
+}
+
+// greet asks an endpoint that has never responded for a response to HEAD, before the crash of a suspect is counted: the
+// server at the URL may speak another protocol. It may also refuse the client's certificate. With TLS 1.3 a server does
+// so after the request was sent, and may reset the connection before its reason is read. That looks like a crash.
+func (e *Endpoint) greet(ctx context.Context) error {
+	if e.heard.Load() {
+		return nil
+	}
+	response, _, err := e.send(ctx, http.MethodHead, nil, http.Header{"User-Agent": {"strikes"}})
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}
+
+// send sends a request, and returns the response, and the secrets that it may quote, the longest first. Without a
+// response the error is the handler's.
+func (e *Endpoint) send(ctx context.Context, method string, body []byte, h http.Header) (response *http.Response,
+	secrets []string, err error) {
+	var p progress
+	traced := httptrace.WithClientTrace(ctx, p.trace())
+	request, err := http.NewRequestWithContext(traced, method, e.url.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, nil, consumer.NotCounted(errors.New("making the request failed")) // the error quotes the URL
+	}
+	request.Header = h
+	if secrets, err = e.authorize(request); err != nil {
+		return nil, nil, consumer.NotCounted(err)
+	}
+	secrets = longestFirst(append(secrets, secretsOf(e.url)...))
+	response, err = e.transport.RoundTrip(request) // http.Client would lose the status if it cannot parse the Location
+	if err != nil {
+		if of := (tls.RecordHeaderError{}); errors.As(err, &of) && string(of.RecordHeader[:]) == "HTTP/" {
+			err = http.ErrSchemeMismatch
+		}
+		return nil, nil, e.broken(ctx, &p, err, secrets, method)
+	}
+	e.heard.Store(true)
+	return response, secrets, nil
 }
 
 // authorize adds the token or the password of this consumer to a request. It returns them, because the endpoint may
@@ -91,8 +114,8 @@ func (e *Endpoint) authorize(r *http.Request) (secrets []string, err error) {
 	return nil, nil
 }
 
-// broken returns the error of an attempt without a response.
-func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets []string, message string) error {
+// broken returns the error of a request without a response.
+func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets []string, method string) error {
 	cause := context.Cause(ctx)
 	seen := hide(err.Error(), secrets)
 	sent, answered := p.sent.Load(), p.answered.Load()
@@ -100,24 +123,25 @@ func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets [
 	case cause != nil && sent:
 		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
 	case misconfigured(err):
-		e.refusal.accepted.Store(false)
-		return consumer.NotCounted(e.misconfigured(seen))
+		e.heard.Store(false)
+		return consumer.NotCounted(fmt.Errorf("configuration: %s: %s; fix the endpoint's certificate, --http-ca, "+
+			"--http-cert or the URL", e.shown(), seen))
 	case !sent:
 		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %s", e.shown(), seen))
-	case e.refusal.possible(err) && e.doubts.more(message):
-		return consumer.NotCounted(e.misconfigured(seen))
-	case answered && !p.reused.Load():
-		return fmt.Errorf("%s sent no valid HTTP response: %s", e.shown(), seen)
-	case answered:
+	case method == http.MethodHead:
+		return consumer.NotCounted(fmt.Errorf("configuration: %s never answered as HTTP: %s; fix the URL, or --http-cert if "+
+			"the endpoint asks for a certificate", e.shown(), seen))
+	case answered && p.reused.Load():
 		return consumer.Crashed(fmt.Errorf("%s sent no valid HTTP response on a connection of earlier requests: %s",
 			e.shown(), seen))
+	case answered:
+		err := fmt.Errorf("%s sent no valid HTTP response: %s", e.shown(), seen)
+		if !e.heard.Load() {
+			err = consumer.Crashed(err) // so that greet is next
+		}
+		return err
 	}
 	return consumer.Crashed(fmt.Errorf("%s ended the connection before its response: %s", e.shown(), seen))
-}
-
-func (e *Endpoint) misconfigured(seen string) error {
-	return fmt.Errorf("configuration: %s: %s; fix the endpoint's certificate, --http-ca, --http-cert or the URL",
-		e.shown(), seen)
 }
 
 // headers are those of the request for a message. A name of AMQP may hold any bytes, so these are percent-encoded.

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -39,8 +40,7 @@ type Endpoint struct {
 	Options
 	url       *url.URL
 	transport *http.Transport
-	refusal   refusal
-	doubts    doubts
+	heard     atomic.Bool     // it has responded, and refused no certificate since
 	cancelled context.Context //nolint:containedctx // the lifetime of all attempts
 	cancel    context.CancelFunc
 }
@@ -66,7 +66,6 @@ func New(o Options) (*Endpoint, error) {
 	}
 	e := &Endpoint{Options: o, url: u, transport: transport(secure, o.Connections)}
 	secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		e.refusal.asked.Store(true)
 		return o.certificate() // read for each connection, because a certificate expires
 	}
 	e.cancelled, e.cancel = context.WithCancel(context.Background())
@@ -118,6 +117,9 @@ func (e *Endpoint) Handle(ctx context.Context, d amqp.Delivery) error {
 	defer cancel()
 	defer context.AfterFunc(e.cancelled, cancel)()
 	if attempt, _ := consumer.AttemptFrom(ctx); attempt.Isolated {
+		if err := e.greet(ctx); err != nil {
+			return err
+		}
 		// A server may close an idle connection just when it is used, which looks like a crash. That must not be counted.
 		e.transport.CloseIdleConnections()
 	}

@@ -16,20 +16,6 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
-// endings returns the outcomes of attempts in a row at one message.
-func endings(t *testing.T, e *Endpoint, d amqp.Delivery, n int) (outcomes, says []string) {
-	t.Helper()
-	for range n {
-		got := attempt(t, e, d)
-		text := ""
-		if got.Err != nil {
-			text = got.Err.Error()
-		}
-		outcomes, says = append(outcomes, string(got.Outcome)), append(says, text)
-	}
-	return outcomes, says
-}
-
 // TestTooLargeHeaders: a request that the endpoint never takes is a failed attempt.
 func TestTooLargeHeaders(t *testing.T) {
 	s, ca, _, _ := secure(t, status(200, ""), func(s *httptest.Server) { s.Config.MaxHeaderBytes = 1 << 10 })
@@ -56,47 +42,49 @@ func TestLongTraceState(t *testing.T) {
 	}
 }
 
-// TestRequestedCertificate has an endpoint that asks for a certificate, takes none, and ends each connection. The end
-// of a connection is a crash immediately, because a refusal would have been read. A reset may have lost the refusal,
-// but not each time.
-func TestRequestedCertificate(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		end  func(*tls.Conn)
-		want string
-	}{
-		{"an end", func(c *tls.Conn) { _ = c.NetConn().Close() }, "crash crash"},
-		{"a reset", func(c *tls.Conn) { reset(c.NetConn()) }, "not-counted not-counted not-counted crash crash"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			asks := func(s *httptest.Server) { s.TLS.ClientAuth = tls.RequestClientCert }
-			s, ca, _, _ := secure(t, func(w http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body)
-				tc.end(hijack(t, w).(*tls.Conn))
-			}, asks)
-			outcomes, says := endings(t, endpoint(t, Options{URL: s.URL, CA: ca}), amqp.Delivery{Body: []byte("x")},
-				strings.Count(tc.want, " ")+1)
-			if got := strings.Join(outcomes, " "); got != tc.want {
-				t.Errorf("%s: %q", got, says)
+// TestNeverAnswered has servers that end the connection of each POST. Only if one responds to HEAD may the message be the
+// cause. Else it speaks another protocol, as Redis and RabbitMQ do, or refuses the client's certificate.
+func TestNeverAnswered(t *testing.T) {
+	ends := func(response string, end func(net.Conn)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == response {
+				return
 			}
-		})
-	}
-}
-
-// TestDoubtsEnd: a response begins the count anew.
-func TestDoubtsEnd(t *testing.T) {
-	var d doubts
-	for range mostDoubts {
-		if !d.more("m") {
-			t.Fatal("no doubt")
+			_, _ = io.Copy(io.Discard, r.Body)
+			conn := hijack(t, w)
+			_, _ = io.WriteString(conn, strings.TrimPrefix(response, http.MethodHead))
+			if c, is := conn.(*tls.Conn); is {
+				conn = c.NetConn()
+			}
+			end(conn)
 		}
 	}
-	if d.more("m") || !d.more("other") {
-		t.Error("doubts have no bound, or are those of another message")
-	}
-	d.forget("m")
-	if !d.more("m") {
-		t.Error("a response did not end them")
+	closed := func(c net.Conn) { _ = c.Close() }
+	for _, tc := range []struct {
+		name    string
+		handler http.HandlerFunc
+		want    consumer.Outcome // of the isolated attempt
+	}{
+		{"closes", ends("", closed), consumer.OutcomeNotCounted},
+		{"resets", ends("", reset), consumer.OutcomeNotCounted},
+		{"speaks AMQP", ends("AMQP\x00\x00\x09\x01", closed), consumer.OutcomeNotCounted},
+		{"speaks HTTP", ends(http.MethodHead, closed), consumer.OutcomeCrash},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s, ca, _, _ := secure(t, tc.handler)
+			for _, o := range []Options{{URL: serve(t, tc.handler).URL}, {URL: s.URL, CA: ca}} {
+				e := endpoint(t, o)
+				if got := attempt(t, e, amqp.Delivery{Body: []byte("x")}); got.Outcome != consumer.OutcomeCrash || got.Isolated {
+					t.Errorf("at first: %s: %v", got.Outcome, got.Err)
+				}
+				got := isolated(t, e, amqp.Delivery{Body: []byte("x")})
+				if says := strings.Contains(got.Err.Error(), "never answered as HTTP"); got.Outcome != tc.want ||
+					says != (tc.want == consumer.OutcomeNotCounted) {
+					t.Errorf("isolated: %s: %v", got.Outcome, got.Err)
+				}
+			}
+		})
 	}
 }
 
