@@ -20,6 +20,7 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/topology"
 )
 
 // consume is one run of the command.
@@ -271,6 +272,11 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 	if o.set.Partitions == 0 && errors.Is(err, broker.ErrNotFound) {
 		if n, _ := b.Partitions(ctx, queue); n > 0 {
 			return cli.Misusef("queue %s has %d partitions: give --ordered --partitions %d", printable.Name(queue), n, n)
+		}
+	}
+	if errors.As(err, new(*topology.RefusedError)) && o.set.Partitions > 0 { // maybe for each of them
+		if missing := o.RefuseMissing(ctx, queue); errors.Is(missing, broker.ErrNotFound) {
+			return missing
 		}
 	}
 	return b.NoQueue(ctx, queue, err)

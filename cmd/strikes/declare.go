@@ -176,6 +176,9 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 	}
 	defer store.Close()
 	n, err := broker.PartitionsOf(ctx, conn, spec.Queue)
+	if n == 0 && err == nil {
+		err = d.RefuseMissing(ctx, spec.Queue)
+	}
 	if err != nil {
 		return err
 	}
