@@ -304,6 +304,9 @@ func (q *dlq) audit(ctx context.Context, stderr io.Writer, why counter.Note, ver
 	}
 	return begin, func(done int, err error) {
 		if begun {
+			if err != nil && ctx.Err() != nil {
+				err = errors.New("interrupted")
+			}
 			e.Result, e.Count = "", int64(done)
 			log.Audit(ctx, e, err)
 		}

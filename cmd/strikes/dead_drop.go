@@ -99,7 +99,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 	err = errors.Join(err, file.finish())
 	end(result.Done, err)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d dropped, %d in %s", result.Done, file.n, printable.Name(c.to))
+	fmt.Fprintf(&b, "%d dropped, %d appended to %s", result.Done, file.n, printable.Name(c.to))
 	name(&b, "in the file, but maybe still in the dead-letter queue", len(result.Undecided), result.Undecided)
 	fmt.Fprintln(c.Err, b.String())
 	q.warnUnrecorded(c.Err, result.RecordsErr)

@@ -235,7 +235,9 @@ func (q *dlq) none(want *wanted) error {
 		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", deadletter.ErrUnsafe,
 			q.dead.Name)
 	}
-	if want.Group != "" && q.ready != 0 {
+	others := want.Filter
+	others.Group, others.Source = "", ""
+	if want.Group != "" && others.Everything() && q.ready != 0 {
 		text := "no dead letter in queue %s is of the group %s; strikes dead list --groups %s shows the groups"
 		return cli.WithCode(fmt.Errorf(text, q.where(), want.Group, q.operand()), cli.ExitNothing)
 	}

@@ -71,7 +71,8 @@ func (f *Flags) Broker() (*Broker, error) {
 		return nil, err
 	}
 	if f.VHost != "" && f.VHost != b.VHost {
-		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q", f.VHost, b.VHost)
+		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q: give one of them in both, or "+
+			"leave out --vhost", f.VHost, b.VHost)
 	}
 	b.managementCalled = f.called("management-url")
 	if b.management = f.ManagementURL; b.management != "" {
