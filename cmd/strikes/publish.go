@@ -144,6 +144,9 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 	if p.json {
 		p.report = jsonl.NewEncoder(p.Out)
 	}
+	if (len(files) == 0 || slices.Contains(files, "-")) && term.IsTerminal(p.In) {
+		fmt.Fprintln(p.Err, "each line that you type is a message; Ctrl-D ends the input")
+	}
 	r := reader{stdin: p.In, parse: jsonl.ParseText, blank: true}
 	if p.ndjson {
 		r.parse, r.blank = jsonl.ParseMessage, false

@@ -100,6 +100,17 @@ func TestLongIDsAreCutOnATerminal(t *testing.T) {
 	}
 }
 
+// TestPublishReadsATerminal: it says that it waits for somebody to type.
+func TestPublishReadsATerminal(t *testing.T) {
+	t.Parallel()
+	queue := declaredQueue(t)
+	tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "publish", queue))
+	tt.awaits(t, "each line that you type is a message; Ctrl-D ends the input")
+	tt.press(t, "an order\n\x04")
+	tt.awaits(t, "1 confirmed")
+	need(t, tt.cmd.Wait())
+}
+
 // TestConfirmAsksOnATerminal: only a yes is one.
 func TestConfirmAsksOnATerminal(t *testing.T) {
 	t.Parallel()
