@@ -268,6 +268,12 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 		}
 		defer stop()
 	}
+	defer context.AfterFunc(ctx, func() {
+		if w.idle.busy() && !o.verbose { // else the log says it
+			fmt.Fprintf(o.Err, "strikes: draining: handlers that run may finish within %v; a second signal ends them\n",
+				o.set.DrainTimeout)
+		}
+	})()
 	err = cli.Told(w.log, w.run(ctx, o.Now))
 	if o.set.Partitions == 0 && errors.Is(err, broker.ErrNotFound) {
 		if n, _ := b.Partitions(ctx, queue); n > 0 {

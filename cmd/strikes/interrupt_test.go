@@ -42,8 +42,8 @@ func started(t *testing.T, cmd *exec.Cmd) (stdout, stderr *output) {
 	return stdout, stderr
 }
 
-// interrupt sends signals to a consume -v. Each but the first is sent once the one before it had its effect, and cannot
-// be taken for the same.
+// interrupt sends signals to a consumer that has a message. Each but the first is sent once the one before it had its
+// effect, and cannot be taken for the same.
 func interrupt(t *testing.T, cmd *exec.Cmd, stderr *output, signals ...syscall.Signal) {
 	t.Helper()
 	for i, s := range signals {
@@ -153,7 +153,7 @@ func TestLastLineBeginsFresh(t *testing.T) {
 	})
 	interrupt()
 	close(now)
-	if code := <-done; code != cli.ExitInterrupted || !strings.Contains(out.String(), "half\nstrikes: stopped") {
+	if code := <-done; code != cli.ExitInterrupted || !strings.Contains(out.String(), "half\nstrikes: ") {
 		t.Errorf("exit code %d: %q", code, out.String())
 	}
 }
@@ -164,7 +164,7 @@ func TestConsumeEndedAtOnce(t *testing.T) {
 	t.Parallel()
 	queue := queueOfOne(t)
 	for range 3 {
-		cmd := strikesOn(t, queue, "consume", "-v", queue, "--", "sh", "-c", "echo begun; sleep 600")
+		cmd := strikesOn(t, queue, "consume", queue, "--", "sh", "-c", "echo begun; sleep 600")
 		stdout, stderr := started(t, cmd)
 		proctest.Eventually(t, time.Minute, "the command runs", func() bool { return stdout.String() == "begun\n" })
 		interrupt(t, cmd, stderr, syscall.SIGTERM, syscall.SIGTERM)
@@ -213,5 +213,8 @@ func TestReplayInterrupted(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(said, " replayed, ") ||
 		!strings.HasSuffix(said, "\nstrikes: interrupted") {
 		t.Errorf("exit code %d\n%s", code, said)
+	}
+	if log := mustOutput(t, strikesOn(t, queue, "audit", queue)); !strings.Contains(log, "  interrupted  ") {
+		t.Error(log)
 	}
 }

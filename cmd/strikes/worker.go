@@ -243,6 +243,13 @@ func (i *idle) Observe(_ context.Context, e consumer.Event) {
 	i.extend()
 }
 
+// busy reports whether a delivery was received and is not settled.
+func (i *idle) busy() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.held > 0
+}
+
 // consuming counts the begin of a session, or of the process, as something to do: its first message is on its way, and
 // neither ready in the queue nor received.
 func (i *idle) consuming() {
