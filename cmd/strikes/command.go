@@ -32,9 +32,8 @@ type program struct {
 	Stdout io.Writer // of all attempts; safe for use by several goroutines
 	Stderr io.Writer // likewise
 
-	mu      sync.Mutex
-	running map[int]struct{} // leaders of process groups
-	killed  bool
+	// Killed ends every command at once when it is done, and lets none start any more.
+	Killed context.Context //nolint:containedctx // the lifetime of all attempts
 }
 
 // stream writes CMD's output, or this program's own lines, to a place that both share. An own line begins on a fresh
@@ -80,9 +79,13 @@ func (c *program) Run(ctx context.Context, env []string, body []byte) error {
 	if err != nil {
 		return err
 	}
+	leader := cmd.Process.Pid
+	stop := context.AfterFunc(c.Killed, func() { _ = killGroup(leader) })
 	err = cmd.Wait()
+	stop()
 	cause := context.Cause(ctx) // before the output is waited for
-	c.end(cmd.Process.Pid)
+	_ = killGroup(leader)       // ESRCH, as a rule
+	reapGroup(leader)
 	pipes.close(ctx)
 	return outcome(cmd.ProcessState, err, cause, last.String())
 }
@@ -98,7 +101,10 @@ func (c *program) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, erro
 		cmd.Stderr, err = p.copyTo(io.MultiWriter(last, c.Stderr))
 	}
 	if err == nil {
-		err = c.begin(cmd)
+		err = c.Killed.Err()
+	}
+	if err == nil {
+		err = cmd.Start()
 	}
 	for _, f := range p.theirs { // the command has them by now
 		_ = f.Close()
@@ -112,42 +118,6 @@ func (c *program) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, erro
 		_ = stdin.Close()
 	})
 	return p, nil
-}
-
-// begin starts cmd, unless KillAll was called.
-func (c *program) begin(cmd *exec.Cmd) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.killed {
-		return context.Canceled
-	}
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	if c.running == nil {
-		c.running = map[int]struct{}{}
-	}
-	c.running[cmd.Process.Pid] = struct{}{}
-	return nil
-}
-
-// end kills the rest of a command's group.
-func (c *program) end(leader int) {
-	_ = killGroup(leader) // ESRCH, as a rule
-	reapGroup(leader)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.running, leader)
-}
-
-// KillAll kills every command that runs, and lets none start any more.
-func (c *program) KillAll() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.killed = true
-	for leader := range c.running {
-		_ = killGroup(leader)
-	}
 }
 
 // outcome is the handler's error for a command that ended so. Its own exit code counts, even if it was cancelled.

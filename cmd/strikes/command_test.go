@@ -28,7 +28,8 @@ func shellCommand(t *testing.T, script string) (c *program, stdout, stderr *outp
 	path, err := exec.LookPath("sh")
 	need(t, err)
 	stdout, stderr = &output{}, &output{}
-	return &program{Path: path, Args: []string{"-c", script}, Stdout: stdout, Stderr: stderr}, stdout, stderr
+	return &program{Path: path, Args: []string{"-c", script}, Stdout: stdout, Stderr: stderr, Killed: t.Context()}, stdout,
+		stderr
 }
 
 func TestCommandOutcome(t *testing.T) {
@@ -232,13 +233,15 @@ func TestCommandLetsGo(t *testing.T) {
 	}
 }
 
-func TestCommandKillAll(t *testing.T) {
+func TestCommandKilled(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	c, _, _ := shellCommand(t, `echo $$ >"$PID_FILE.new"; mv "$PID_FILE.new" "$PID_FILE"; sleep 600`)
+	var kill context.CancelFunc
+	c.Killed, kill = context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- c.Run(t.Context(), append(os.Environ(), "PID_FILE="+pidFile), nil) }()
 	proctest.Eventually(t, time.Minute, "the command runs", func() bool { _, err := os.Stat(pidFile); return err == nil })
-	c.KillAll()
+	kill()
 	if err := <-done; err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("the killed command: %v", err)
 	}
@@ -248,7 +251,7 @@ func TestCommandKillAll(t *testing.T) {
 }
 
 func TestCommandCannotBeStarted(t *testing.T) {
-	c := &program{Path: filepath.Join(t.TempDir(), "none"), Stdout: &output{}, Stderr: &output{}}
+	c := &program{Path: filepath.Join(t.TempDir(), "none"), Stdout: &output{}, Stderr: &output{}, Killed: t.Context()}
 	if err := c.Run(t.Context(), nil, []byte("x")); !errors.Is(err, errNotStarted) {
 		t.Errorf("%v", err)
 	}

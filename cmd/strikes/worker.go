@@ -146,7 +146,8 @@ func (o *consume) work(queue string, command []string) (work, error) {
 		return work{}, cli.Misusef("the command cannot be run: %w%s", err, hint)
 	}
 	var shared place
-	c := &program{Path: path, Args: command[1:], Stdout: o.Out, Stderr: stream{&shared, o.Err, false}}
+	killed, kill := context.WithCancel(context.Background())
+	c := &program{Path: path, Args: command[1:], Stdout: o.Out, Stderr: stream{&shared, o.Err, false}, Killed: killed}
 	switch {
 	case o.json:
 		c.Stdout = c.Stderr
@@ -165,7 +166,7 @@ func (o *consume) work(queue string, command []string) (work, error) {
 		}
 		return c.Run(ctx, env, d.Body)
 	}
-	return work{handle: handle, cancel: c.KillAll, close: func() {}, cancelled: "commands were killed"}, nil
+	return work{handle: handle, cancel: kill, close: kill, cancelled: "commands were killed"}, nil
 }
 
 // ownSecrets are this program's variables that may hold a password; a command does not inherit them. AMQP_URL and
