@@ -89,10 +89,6 @@ func (l *log) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &log{l.Handler.WithAttrs(attrs), l.to, l.cmd, l.printed}
 }
 
-func (l *log) WithGroup(name string) slog.Handler {
-	return &log{l.Handler.WithGroup(name), l.to, l.cmd, l.printed}
-}
-
 // remark returns the attributes of a record, and reports whether it is a remark: one about a queue or its store as they
 // are, not about something that happened.
 func remark(r slog.Record) (attrs map[string]string, is bool) {

@@ -81,11 +81,8 @@ const maxWait = 5 * time.Minute
 // waitOf reads the header Retry-After: seconds, or a date. It returns 0 if that is neither, or over.
 func waitOf(header string, now time.Time) time.Duration {
 	header = strings.TrimSpace(header)
-	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil {
+	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(min(seconds, uint64(maxWait/time.Second))) * time.Second
-	}
-	if strings.Trim(header, "0123456789") == "" && header != "" { // more than fits
-		return maxWait
 	}
 	at, err := http.ParseTime(header)
 	if err != nil {
