@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 )
 
@@ -40,7 +39,6 @@ func (a *app) root() *cobra.Command {
 		a.limitCommand(), a.pauseCommand(), a.resumeCommand(), a.skipCommand(), a.auditCommand(), a.storeCommand(),
 		a.versionCommand())
 	root.AddCommand(topics()...)
-	connect.CompleteQueues(root)
 	return root
 }
 

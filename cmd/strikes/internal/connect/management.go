@@ -106,22 +106,17 @@ func GuessManagement(amqpURL string) string {
 // completeTimeout bounds how long a shell waits for names after a tab.
 const completeTimeout = time.Second
 
-// CompleteQueues has a shell complete the argument QUEUE of a command and its subcommands, with names from the
-// management API.
-func CompleteQueues(cmd *cobra.Command) {
-	for _, sub := range cmd.Commands() {
-		CompleteQueues(sub)
-	}
+// complete has a shell complete the argument QUEUE of a command, with names from the management API.
+func (f *Flags) complete(cmd *cobra.Command) {
 	operands := strings.Fields(cmd.Use)[1:]
-	if len(operands) == 0 || !strings.HasPrefix(strings.Trim(operands[0], "[]"), "QUEUE") ||
-		cmd.Flags().Lookup("amqp-url") == nil {
+	if len(operands) == 0 || !strings.HasPrefix(strings.Trim(operands[0], "[]"), "QUEUE") {
 		return
 	}
 	every, files := strings.Contains(operands[0], "…"), cli.TakesFiles(cmd)
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 		switch {
 		case len(args) == 0 || every:
-			return queueNames(cmd, args, begun), cobra.ShellCompDirectiveNoFileComp
+			return f.queueNames(cmd, args, begun), cobra.ShellCompDirectiveNoFileComp
 		case files:
 			return nil, cobra.ShellCompDirectiveDefault
 		}
@@ -131,33 +126,29 @@ func CompleteQueues(cmd *cobra.Command) {
 
 // queueNames returns the names that begin so, without those that were given. It returns none if the API is away or
 // slow, because a shell shows an error in the middle of the line that is being typed.
-func queueNames(cmd *cobra.Command, given []string, begun string) []string {
+func (f *Flags) queueNames(cmd *cobra.Command, given []string, begun string) []string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completeTimeout)
 	defer cancel()
 	if err := cli.SetFromEnvironment(cmd.Flags()); err != nil {
 		return nil
 	}
-	flag := func(name string) string {
-		value, _ := cmd.Flags().GetString(name) // empty if the command has no such flag
-		return value
-	}
-	b, err := NewBroker(flag("amqp-url"), "", "--amqp-url")
+	b, err := NewBroker(f.AMQPURL, "", "--amqp-url")
 	if err != nil {
 		return nil
 	}
-	client, err := b.guessing()
+	at, client := f.ManagementURL, (*http.Client)(nil)
+	if at == "" {
+		at = GuessManagement(b.URL)
+		client, err = b.guessing()
+	}
 	if err != nil {
 		return nil
-	}
-	at := GuessManagement(b.URL)
-	if named := flag("management-url"); named != "" {
-		at, client = named, nil
 	}
 	api, err := broker.NewAPI(at, client)
 	if err != nil {
 		return nil
 	}
-	names, err := api.Names(ctx, cmp.Or(flag("vhost"), b.VHost), begun)
+	names, err := api.Names(ctx, cmp.Or(f.VHost, b.VHost), begun)
 	if err != nil {
 		return nil
 	}

@@ -63,7 +63,6 @@ func completed(t *testing.T, api string, words ...string) (names []string, stder
 	new(Flags).AddBroker(look)
 	root := &cobra.Command{Use: "strikes"}
 	root.AddCommand(move, look)
-	CompleteQueues(root)
 	t.Setenv("STRIKES_MANAGEMENT_URL", api)
 	var out, err strings.Builder
 	root.SetOut(&out)
