@@ -45,7 +45,7 @@ func (a *app) root() *cobra.Command {
 func (a *app) versionCommand() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
-		Use: "version", Short: "print the version and build", Args: cobra.ExactArgs(0),
+		Use: "version", Short: "print the version and build",
 		Example: "  strikes version\n  strikes version --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info, _ := debug.ReadBuildInfo()

@@ -20,7 +20,7 @@ import (
 func (a *app) consoleCommand() *cobra.Command {
 	var o consoleOptions
 	cmd := &cobra.Command{
-		Use: "console", Short: "serve web pages that show every queue and its dead letters", Args: cobra.ExactArgs(0),
+		Use: "console", Short: "serve web pages that show every queue and its dead letters",
 		Example: "  strikes console\n  strikes console --allow replay,pause --token-file /etc/strikes/token",
 		Long: `Serves pages at --listen and prints their URL. The pages show every queue that
 the management API lists, or those of --queue: its retrying messages, its dead

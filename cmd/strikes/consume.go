@@ -101,7 +101,7 @@ func consumeArgs(cmd *cobra.Command, args []string) error {
 	case http && before >= 0:
 		return fmt.Errorf("--http takes the place of a command; leave out -- and what follows")
 	case http:
-		return cobra.ExactArgs(1)(cmd, args)
+		return cli.CountArgs(cmd, args)
 	case before < 0 && len(args) > 1:
 		return fmt.Errorf("no command given; put -- before it")
 	case before < 0 || before == len(args) || args[before] == "":

@@ -33,7 +33,7 @@ func (a *app) counterCommand() *cobra.Command {
 func (a *app) counterListCommand() *cobra.Command {
 	c, most := a.storeVerb(), 0
 	cmd := &cobra.Command{
-		Use: "list QUEUE", Short: "list messages that fail, run or are dead-lettered", Args: cobra.ExactArgs(1),
+		Use: "list QUEUE", Short: "list messages that fail, run or are dead-lettered",
 		Example: "  strikes counter list orders\n  strikes counter list orders --limit 20 --json",
 		Long:    "The newest comes first. strikes help words explains STATE.",
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.list(cmd.Context(), args[0], most) },
@@ -80,7 +80,7 @@ func (c *storeVerb) list(ctx context.Context, queue string, most int) error {
 func (a *app) counterGetCommand() *cobra.Command {
 	c := a.storeVerb()
 	cmd := &cobra.Command{
-		Use: "get QUEUE ID", Short: "show the counts of one message", Args: cobra.ExactArgs(2),
+		Use: "get QUEUE ID", Short: "show the counts of one message",
 		Example: "  strikes counter get orders order-17",
 		Long: `Each generation of the message is shown, the newest first: a replay begins a new
 one. Put an ID that begins with - after --. strikes help words explains the
@@ -120,7 +120,7 @@ func (c *storeVerb) get(ctx context.Context, queue, id string) error {
 func (a *app) counterResetCommand() *cobra.Command {
 	c := changeVerb{storeVerb: a.storeVerb()}
 	cmd := &cobra.Command{
-		Use: "reset QUEUE ID…", Short: "give messages all their attempts again", Args: cobra.MinimumNArgs(2),
+		Use: "reset QUEUE ID…", Short: "give messages all their attempts again",
 		Example: `  strikes counter reset orders order-17 order-18 --why "the bank was down"`,
 		Long: `Forgets what was counted of the messages. A message that is in the dead-letter
 queue stays there. Who, when and why are kept with the record. Put an ID that
@@ -227,7 +227,7 @@ func redisCLI(rawURL string, command ...string) string {
 func (a *app) auditCommand() *cobra.Command {
 	c, most := a.storeVerb(), 0
 	cmd := &cobra.Command{
-		Use: "audit QUEUE", Short: "show who changed what on a queue, when and why", Args: cobra.ExactArgs(1),
+		Use: "audit QUEUE", Short: "show who changed what on a queue, when and why",
 		Example: "  strikes audit orders\n  strikes audit orders --limit 10 --json",
 		Long: `The newest change comes first. Every pause, resume, skip, reset, limit, replay
 and drop is written to the audit log, by this command and by the console. A

@@ -32,7 +32,7 @@ type deadDrop struct {
 func (a *app) deadDropCommand() *cobra.Command {
 	c := deadDrop{deadChange: deadChange{deadWhere: deadWhere{Streams: a.Streams}}}
 	cmd := &cobra.Command{
-		Use: "drop QUEUE [ID…]", Short: "write dead letters to a file, and remove them", Args: cobra.MinimumNArgs(1),
+		Use: "drop QUEUE [ID…]", Short: "write dead letters to a file, and remove them",
 		Example: `  strikes dead drop orders order-17 --to dropped.ndjson
   strikes dead drop orders --older-than 30d --to old.ndjson --why "too late"`,
 		Long: `publish --ndjson publishes the file again, with nothing lost: a header value of

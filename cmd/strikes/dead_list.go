@@ -35,7 +35,7 @@ type deadList struct {
 func (a *app) deadListCommand() *cobra.Command {
 	c := deadList{deadWhere: deadWhere{Streams: a.Streams}}
 	cmd := &cobra.Command{
-		Use: "list QUEUE [ID…]", Short: "list dead letters and why they died", Args: cobra.MinimumNArgs(1),
+		Use: "list QUEUE [ID…]", Short: "list dead letters and why they died",
 		Example: `  strikes dead list orders
   strikes dead list orders --groups
   strikes dead list orders --kind timed-out --newer-than 12h`,

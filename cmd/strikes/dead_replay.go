@@ -32,7 +32,7 @@ type deadReplay struct {
 func (a *app) deadReplayCommand() *cobra.Command {
 	c := deadReplay{deadChange: deadChange{deadWhere: deadWhere{Streams: a.Streams}}}
 	cmd := &cobra.Command{
-		Use: "replay QUEUE [ID…]", Short: "publish dead letters again, with all attempts", Args: cobra.MinimumNArgs(1),
+		Use: "replay QUEUE [ID…]", Short: "publish dead letters again, with all attempts",
 		Example: `  strikes dead replay orders order-17 order-18
   strikes dead replay orders --group 34fqn6qw --rate 5
   strikes dead replay orders --error "connection refused" --dry-run

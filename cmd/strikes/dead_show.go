@@ -30,7 +30,7 @@ type deadShow struct {
 func (a *app) deadShowCommand() *cobra.Command {
 	c := deadShow{deadWhere: deadWhere{Streams: a.Streams}}
 	cmd := &cobra.Command{
-		Use: "show QUEUE [ID]", Short: "show everything about one dead letter", Args: cobra.RangeArgs(1, 2),
+		Use: "show QUEUE [ID]", Short: "show everything about one dead letter",
 		Example: `  strikes dead show orders order-17
   strikes dead show orders --group 34fqn6qw
   strikes dead show orders order-17 --body > order-17.json`,

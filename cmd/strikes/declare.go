@@ -45,7 +45,7 @@ type declare struct {
 func (a *app) declareCommand() *cobra.Command {
 	d := declare{Streams: a.Streams, kind: topology.Quorum}
 	cmd := &cobra.Command{
-		Use: "declare QUEUE", Short: "declare a queue and where its dead letters go", Args: cobra.ExactArgs(1),
+		Use: "declare QUEUE", Short: "declare a queue and where its dead letters go",
 		Example: `  strikes declare orders
   strikes declare orders --single-active-consumer --delivery-limit 2000
   strikes declare orders --partitions 8

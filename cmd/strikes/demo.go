@@ -51,7 +51,7 @@ type demo struct {
 func (a *app) demoCommand() *cobra.Command {
 	d := demo{Streams: a.Streams, kind: topology.Quorum, orders: demoOrders()}
 	cmd := &cobra.Command{
-		Use: "demo", Short: "watch two consumers retry, survive a crash and dead-letter", Args: cobra.ExactArgs(0),
+		Use: "demo", Short: "watch two consumers retry, survive a crash and dead-letter",
 		Example: "  strikes demo\n  strikes demo --console\n  strikes demo --store postgres",
 		Long: `Starts a private RabbitMQ and an embedded store, unless others are given,
 publishes 20 orders and handles them in two processes. One order fails twice,

@@ -24,7 +24,7 @@ import (
 func (a *app) doctorCommand() *cobra.Command {
 	c := examination{Streams: a.Streams}
 	cmd := &cobra.Command{
-		Use: "doctor [QUEUE…]", Short: "find what would lose or block messages, and fix it", Args: cobra.ArbitraryArgs,
+		Use: "doctor [QUEUE…]", Short: "find what would lose or block messages, and fix it",
 		Example: "  strikes doctor\n  strikes doctor orders --probe\n  strikes doctor orders --fix --dry-run",
 		Long: `Examines each QUEUE, its dead-letter route, the broker and the store. It reports
 each problem, its impact and its fix. It changes nothing without --fix.

@@ -40,7 +40,7 @@ type exportOptions struct {
 func (a *app) exportCommand() *cobra.Command {
 	var o exportOptions
 	cmd := &cobra.Command{
-		Use: "export", Short: "serve the figures of all queues to Prometheus", Args: cobra.ExactArgs(0),
+		Use: "export", Short: "serve the figures of all queues to Prometheus",
 		Example: "  strikes export\n  strikes export --listen :9464 --queue orders --queue billing",
 		Long: `Serves at /metrics what only the store knows, for consumers in any language:
 which queues are blocked and for how long, how many messages are retrying and

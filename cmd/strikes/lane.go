@@ -54,7 +54,7 @@ begins with - after --.`,
 func (a *app) laneListCommand() *cobra.Command {
 	c, most := a.storeVerb(), 0
 	cmd := &cobra.Command{
-		Use: "list QUEUE", Short: "list the blocked lanes of a queue, longest blocked first", Args: cobra.ExactArgs(1),
+		Use: "list QUEUE", Short: "list the blocked lanes of a queue, longest blocked first",
 		Example: "  strikes lane list orders",
 		Long: `BLOCKED BY is the message that must be handled or dropped next, by its
 fingerprint (fp:…) if it has no id; - if it is in the queue again. MESSAGES
@@ -69,7 +69,7 @@ counts those of the lane that are neither handled nor dropped.`,
 func (a *app) laneReplayCommand() *cobra.Command {
 	c := lanes{deadWhere: deadWhere{Streams: a.Streams}}
 	cmd := &cobra.Command{
-		Use: "replay QUEUE [LANE]", Short: "publish a lane's dead letters again, in order", Args: cobra.RangeArgs(1, 2),
+		Use: "replay QUEUE [LANE]", Short: "publish a lane's dead letters again, in order",
 		Example: `  strikes lane replay orders customer-7
   strikes lane replay orders --all --why "the bank is back"`,
 		Long: `The message that blocks the lane is published first, alone. If it fails again
@@ -92,7 +92,7 @@ strikes help dead-letters says where the dead letters are.`,
 func (a *app) laneReleaseCommand() *cobra.Command {
 	c := lanes{deadWhere: deadWhere{Streams: a.Streams}}
 	cmd := &cobra.Command{
-		Use: "release QUEUE LANE", Short: "drop the message that blocks a lane, replay the rest", Args: cobra.ExactArgs(2),
+		Use: "release QUEUE LANE", Short: "drop the message that blocks a lane, replay the rest",
 		Example: "  strikes lane release orders customer-7 --to dropped.ndjson",
 		Long: `The message is written to the file of --to, as dead drop does it. Those after it
 are replayed. --missing also gives up each message after it that is missing.`,
@@ -109,7 +109,7 @@ are replayed. --missing also gives up each message after it that is missing.`,
 func (a *app) laneDropCommand() *cobra.Command {
 	c := lanes{deadWhere: deadWhere{Streams: a.Streams}}
 	cmd := &cobra.Command{
-		Use: "drop QUEUE LANE", Short: "drop all messages of a lane, which releases it", Args: cobra.ExactArgs(2),
+		Use: "drop QUEUE LANE", Short: "drop all messages of a lane, which releases it",
 		Example: "  strikes lane drop orders customer-7 --to dropped.ndjson",
 		Long:    "The messages are written to the file of --to, as dead drop does it.",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -58,7 +58,7 @@ func (c *limit) addMessage(cmd *cobra.Command) {
 func (a *app) limitGetCommand() *cobra.Command {
 	c := a.limitVerb()
 	cmd := &cobra.Command{
-		Use: "get QUEUE", Short: "show the limit that an operator set", Args: cobra.ExactArgs(1),
+		Use: "get QUEUE", Short: "show the limit that an operator set",
 		Example: "  strikes limit get orders",
 		Long:    "It is in force in place of the consumers' own. Exit 3: none is set.",
 		RunE:    func(cmd *cobra.Command, args []string) error { return c.get(cmd.Context(), args[0]) },
@@ -90,7 +90,7 @@ func (c *limit) get(ctx context.Context, queue string) error {
 func (a *app) limitSetCommand() *cobra.Command {
 	c := a.limitVerb()
 	cmd := &cobra.Command{
-		Use: "set QUEUE [flags] --why TEXT [--max-retries N] [--max-age TIME]", Args: cobra.ExactArgs(1),
+		Use:   "set QUEUE [flags] --why TEXT [--max-retries N] [--max-age TIME]",
 		Short: "set how often, or for how long, messages are retried",
 		Example: `  strikes limit set orders --max-retries 10 --why "the bank is slow"
   strikes limit set orders --max-age 36h --why "the bank is slow"
@@ -155,7 +155,7 @@ func (c *limit) set(ctx context.Context, queue string) error {
 func (a *app) limitClearCommand() *cobra.Command {
 	c := a.limitVerb()
 	cmd := &cobra.Command{
-		Use: "clear QUEUE", Short: "go back to the limits of the consumers", Args: cobra.ExactArgs(1),
+		Use: "clear QUEUE", Short: "go back to the limits of the consumers",
 		Example: "  strikes limit clear orders",
 		Long:    "With --id, --why is required.",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -23,7 +23,7 @@ type pauseVerb struct {
 func (a *app) pauseCommand() *cobra.Command {
 	c := pauseVerb{changeVerb: changeVerb{storeVerb: a.storeVerb()}}
 	cmd := &cobra.Command{
-		Use: "pause QUEUE", Short: "stop every consumer of a queue, until it is resumed", Args: cobra.ExactArgs(1),
+		Use: "pause QUEUE", Short: "stop every consumer of a queue, until it is resumed",
 		Example: `  strikes pause orders --why "the database is being moved"`,
 		Long: `Within two seconds consumers take no more messages, return those that wait, and
 count nothing. Running handlers finish, as at a stop. pause waits for that. It
@@ -80,7 +80,7 @@ func (c *pauseVerb) stillRunning(all []ops.Consumer) error {
 func (a *app) resumeCommand() *cobra.Command {
 	c, count := changeVerb{storeVerb: a.storeVerb()}, time.Duration(0)
 	cmd := &cobra.Command{
-		Use: "resume QUEUE", Short: "end the pause of a queue, and close its breaker", Args: cobra.ExactArgs(1),
+		Use: "resume QUEUE", Short: "end the pause of a queue, and close its breaker",
 		Example: "  strikes resume orders\n  strikes resume orders --count 10m",
 		Long: `Ends the pause, and closes the breaker, which is open while no message succeeds.
 It prints which of the two it ended. Without --count it also ends the time of an
@@ -108,7 +108,7 @@ closed.`,
 func (a *app) skipCommand() *cobra.Command {
 	c := changeVerb{storeVerb: a.storeVerb()}
 	cmd := &cobra.Command{
-		Use: "skip QUEUE ID", Short: "have a failing message dead-lettered now", Args: cobra.ExactArgs(2),
+		Use: "skip QUEUE ID", Short: "have a failing message dead-lettered now",
 		Example: `  strikes skip orders order-17 --why "cancelled by the customer"`,
 		Long: `The message is dead-lettered whatever its limit. One that waits for its backoff
 is dead-lettered within two seconds, one that waits in the queue when it is

@@ -51,7 +51,6 @@ func (a *app) publishCommand() *cobra.Command {
 	p := publish{Streams: a.Streams}
 	cmd := &cobra.Command{
 		Use: "publish QUEUE|KEY [FILE…]", Short: "publish messages with an id, persistent and confirmed",
-		Args: cobra.MinimumNArgs(1),
 		Example: `  strikes publish orders orders.txt
   echo '{"order":17}' | strikes publish orders --content-type application/json
   strikes publish orders --routing-key customer-17 orders.txt

@@ -21,7 +21,6 @@ func (a *app) statusCommand() *cobra.Command {
 	o := status{Streams: a.Streams}
 	cmd := &cobra.Command{
 		Use: "status [QUEUE]", Short: "show the messages that block a queue, and its dead letters",
-		Args:    cobra.MaximumNArgs(1),
 		Example: "  strikes status\n  strikes status orders\n  watch strikes status orders",
 		Long: `Without QUEUE, status lists the queues of the virtual host, the worst first.
 Only the management API can list them. strikes help words explains what --json

@@ -24,7 +24,7 @@ type storeMigrate struct {
 func (a *app) storeCommand() *cobra.Command {
 	c := storeMigrate{Streams: a.Streams}
 	migrate := &cobra.Command{
-		Use: "migrate", Short: "make the tables of a store in a database", Args: cobra.NoArgs,
+		Use: "migrate", Short: "make the tables of a store in a database",
 		Example: `  strikes store migrate --store-url postgres://strikes@db.example/strikes
   strikes store migrate --store-url mysql://strikes@db.example/strikes
   strikes store migrate --store-url postgres:// --print | psql strikes`,

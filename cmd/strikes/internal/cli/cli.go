@@ -98,14 +98,14 @@ func prepare(cmd *cobra.Command) {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	count := cmd.Args
+	if count == nil {
+		count = CountArgs
+	}
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if err := SetFromEnvironment(cmd.Flags()); err != nil {
 			return err
 		}
 		err := count(cmd, args)
-		if err != nil && strings.Contains(err.Error(), " arg(s)") {
-			err = miscounted(cmd, args)
-		}
 		if err == nil {
 			err = checkNames(cmd, args)
 		}
@@ -116,16 +116,17 @@ func prepare(cmd *cobra.Command) {
 	}
 }
 
-// miscounted names the first argument that is missing, or too many.
-func miscounted(cmd *cobra.Command, args []string) error {
+// CountArgs names the first argument that is missing, or too many, by the Use of a command.
+func CountArgs(cmd *cobra.Command, args []string) error {
 	operands, _, _ := strings.Cut(cmd.Use, " [flags]")
 	names := strings.Fields(operands)[1:]
-	for i, name := range names {
-		if i == len(args) && name[0] != '[' {
-			return fmt.Errorf("%s is missing", strings.Trim(name, "…"))
-		}
+	switch n := len(args); {
+	case n < len(names) && names[n][0] != '[':
+		return fmt.Errorf("%s is missing", strings.Trim(names[n], "…"))
+	case n > len(names) && !strings.Contains(operands, "…"):
+		return fmt.Errorf("there is an argument too many: %q", quotable(args[len(names)]))
 	}
-	return fmt.Errorf("there is an argument too many: %q", quotable(args[len(names)]))
+	return nil
 }
 
 // TakesFiles reports whether the arguments of a command may be names of files, which a shell completes.

@@ -91,7 +91,6 @@ func servers(cmd *cobra.Command) string {
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND…]", Short: "show the help of a command, as its --help does, or a topic",
-		Args:    cobra.ArbitraryArgs,
 		Example: "  strikes help consume\n  strikes help dead replay\n  strikes help servers",
 		RunE: func(cmd *cobra.Command, names []string) error {
 			of, rest, err := cmd.Root().Find(names)
