@@ -202,7 +202,6 @@ func (s *wanted) missing(queue string) error {
 type verb struct {
 	verb, done, where string
 	filter            deadletter.Filter
-	max               int
 
 	instead, does string // the verb of lane that keeps the order of blocked lanes, and its effect on a lane
 }
@@ -217,7 +216,7 @@ func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (most int, ok b
 	}
 	dry, yes := c.dryRun, c.yes
 	if yes && !dry {
-		return v.max, true, nil
+		return c.most, true, nil
 	}
 	if !dry && (!term.IsTerminal(c.In) || !term.IsTerminal(c.Err)) {
 		return 0, false, c.Confirm(ctx, false, true, "") // which refuses
@@ -232,7 +231,7 @@ func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (most int, ok b
 	}
 	if dry {
 		fmt.Fprintf(c.Err, "%d would be %s%s\n", n, v.done, v.where)
-		if reached(v.max, n) {
+		if reached(c.most, n) {
 			return 0, false, nil
 		}
 		return 0, false, want.missing(q.dead.Name)
@@ -250,8 +249,8 @@ func (c *deadChange) count(ctx context.Context, q *dlq, v verb, want *wanted) (n
 	list := c.dryRun && q.dead.Handling.Hold
 	if v.filter.Everything() && !list {
 		n, err = q.dead.Depth(ctx)
-		if v.max > 0 {
-			n = min(n, v.max)
+		if c.most > 0 {
+			n = min(n, c.most)
 		}
 		return n, err
 	}
@@ -264,7 +263,7 @@ func (c *deadChange) count(ctx context.Context, q *dlq, v verb, want *wanted) (n
 		if list {
 			err = out.Row(l)
 		}
-		if n++; err != nil || n == v.max {
+		if n++; err != nil || n == c.most {
 			return n, errors.Join(err, out.Flush())
 		}
 	}

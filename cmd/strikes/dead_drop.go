@@ -71,7 +71,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
-	v := verb{"drop", "dropped", ", once they are in " + printable.Name(c.to), f, c.most, "release",
+	v := verb{"drop", "dropped", ", once they are in " + printable.Name(c.to), f, "release",
 		"drops the first message of"}
 	most, ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
@@ -81,7 +81,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 	if err != nil {
 		return err
 	}
-	begin, end := q.audit(ctx, c.Err, c.given(), v.verb, filterText(v.filter, v.max))
+	begin, end := q.audit(ctx, c.Err, c.given(), v.verb, filterText(v.filter, c.most))
 	p := q.progress(c.Err)
 	q.warnInterrupt(c.Err)
 	want := seek(f)

@@ -87,13 +87,13 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 			to = fmt.Sprintf("exchange %s, key %s", printable.Name(t.Exchange), printable.Name(t.Key))
 		}
 	}
-	v := verb{"replay", "replayed", " to " + to, r.Filter, r.Max, "replay", "replays"}
+	v := verb{"replay", "replayed", " to " + to, r.Filter, "replay", "replays"}
 	most, ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
 		return err
 	}
 	r.Max = most
-	begin, end := q.audit(ctx, c.Err, c.given(), v.verb, filterText(v.filter, v.max))
+	begin, end := q.audit(ctx, c.Err, c.given(), v.verb, filterText(v.filter, c.most))
 	r.OnBegin = func() error { begin(); return nil }
 	p := q.progress(c.Err)
 	q.warnInterrupt(c.Err)
