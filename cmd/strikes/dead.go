@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -35,12 +34,7 @@ type deadWhere struct {
 }
 
 // deadFilter says which dead letters are meant.
-type deadFilter struct {
-	lastError, group, origin string
-	kind                     deadletter.Kind
-	lane, laneHeader         string
-	older, newer             time.Duration
-}
+type deadFilter struct{ picks deadletter.Filter }
 
 // deadChange says how the dead-letter queue is changed.
 type deadChange struct {
@@ -83,18 +77,18 @@ const yesText = "do not ask; required where there is no terminal to ask at"
 
 func (c *deadFilter) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&c.lastError, "error", "", "only those whose last error contains `TEXT`, in any case")
+	f.StringVar(&c.picks.Reason, "error", "", "only those whose last error contains `TEXT`, in any case")
 	var kinds []string
 	for _, k := range deadletter.Kinds() {
 		kinds = append(kinds, string(k))
 	}
-	cli.OneOf(cmd, &c.kind, "kind", "only those of a `KIND`: "+strings.Join(kinds, ", "), deadletter.Kinds()...)
-	f.StringVar(&c.group, "group", "", "only those of the group with this `KEY`, which dead list --groups shows")
-	cli.Age(f, &c.older, "older-than", "only those that died this `TIME` ago, or earlier: 90s, 12h or 7d")
-	cli.Age(f, &c.newer, "newer-than", "only those that died within this `TIME`")
-	f.StringVar(&c.lane, "lane", "", "only those whose header --lane-header has this `VALUE`")
-	f.StringVar(&c.laneHeader, "lane-header", "", "the header `NAME` whose value --lane gives")
-	f.StringVar(&c.origin, "origin", "", "those that died in this `QUEUE`, which shares the dead-letter queue")
+	cli.OneOf(cmd, &c.picks.Kind, "kind", "only those of a `KIND`: "+strings.Join(kinds, ", "), deadletter.Kinds()...)
+	f.StringVar(&c.picks.Group, "group", "", "only those of the group with this `KEY`, which dead list --groups shows")
+	cli.Age(f, &c.picks.Older, "older-than", "only those that died this `TIME` ago, or earlier: 90s, 12h or 7d")
+	cli.Age(f, &c.picks.Newer, "newer-than", "only those that died within this `TIME`")
+	f.StringVar(&c.picks.LaneValue, "lane", "", "only those whose header --lane-header has this `VALUE`")
+	f.StringVar(&c.picks.Lane, "lane-header", "", "the header `NAME` whose value --lane gives")
+	f.StringVar(&c.picks.Queue, "origin", "", "those that died in this `QUEUE`, which shares the dead-letter queue")
 }
 
 func (c *deadChange) addTo(cmd *cobra.Command, done string) {
@@ -120,11 +114,8 @@ func addDeadLetterQueue(f *pflag.FlagSet, name *string) {
 // dead-letter queue, and ids repeat in them. Without the store it refuses conditions on facts that only the store
 // knows.
 func (c *deadFilter) filter(w *deadWhere, queue string, ids []string) (deadletter.Filter, error) {
-	f := deadletter.Filter{
-		IDs: ids, Queue: c.origin, Kind: c.kind, Reason: c.lastError, Group: c.group,
-		Older: c.older, Newer: c.newer, Lane: c.laneHeader, LaneValue: c.lane,
-	}
-	if !f.Everything() && f.Queue == "" {
+	f := c.picks
+	if f.IDs = ids; !f.Everything() && f.Queue == "" {
 		f.Source = queue
 	}
 	// whether the dead letter itself shows all facts that the filter asks for
@@ -135,7 +126,7 @@ func (c *deadFilter) filter(w *deadWhere, queue string, ids []string) (deadlette
 		return f, cli.Refused("error", f.Reason, "a text of which more than blanks and … is left")
 	case w.Changed("origin") && f.Queue == "":
 		return f, cli.Refused("origin", f.Queue, "the name of a queue")
-	case w.Changed("lane") != (c.laneHeader != ""), w.Changed("lane-header") != (c.laneHeader != ""):
+	case w.Changed("lane") != (f.Lane != ""), w.Changed("lane-header") != (f.Lane != ""):
 		return f, cli.Misusef("--lane VALUE and --lane-header NAME go together: the lane is the value of that header")
 	case w.Changed("group") && !reason.IsKey(f.Group):
 		return f, cli.Refused("group", f.Group, "one of the keys that dead list --groups shows")

@@ -23,10 +23,8 @@ import (
 type deadReplay struct {
 	deadChange
 
-	exchange, key     string
-	window, stopAfter int
-	rate              float64
-	watch             time.Duration
+	set deadletter.Replay // by the flags
+	to  deadletter.Target // by --exchange and --key
 }
 
 func (a *app) deadReplayCommand() *cobra.Command {
@@ -51,13 +49,13 @@ say where it died, or whose queue does not exist, stays in the dead-letter queue
 	}
 	c.addTo(cmd, "replayed")
 	f := cmd.Flags()
-	f.StringVar(&c.exchange, "exchange", "", "publish to `EXCHANGE` instead, with --key, or the key that each had")
-	f.StringVar(&c.key, "key", "", "publish with this `KEY`; without --exchange it is a queue")
-	f.IntVar(&c.window, "window", 1, "publish `N` before the first is confirmed; with a choice of dead letters, "+
+	f.StringVar(&c.to.Exchange, "exchange", "", "publish to `EXCHANGE` instead, with --key, or the key that each had")
+	f.StringVar(&c.to.Key, "key", "", "publish with this `KEY`; without --exchange it is a queue")
+	f.IntVar(&c.set.Window, "window", 1, "publish `N` before the first is confirmed; with a choice of dead letters, "+
 		"16 at most")
-	f.Float64Var(&c.rate, "rate", 0, "replay `N` a second at most; 0: no limit")
-	f.IntVar(&c.stopAfter, "stop-after", 5, "stop when `N` of the replayed messages have failed again; 0: never")
-	f.DurationVar(&c.watch, "watch", 2*time.Second, "see for this `TIME` whether the last ones fail again")
+	f.Float64Var(&c.set.Rate, "rate", 0, "replay `N` a second at most; 0: no limit")
+	f.IntVar(&c.set.StopAfter, "stop-after", 5, "stop when `N` of the replayed messages have failed again; 0: never")
+	f.DurationVar(&c.set.Watch, "watch", 2*time.Second, "see for this `TIME` whether the last ones fail again")
 	return cmd
 }
 
@@ -140,9 +138,8 @@ func (c *deadReplay) settings(queue string, ids []string) (deadletter.Replay, er
 	if err != nil {
 		return deadletter.Replay{}, err
 	}
-	r := deadletter.Replay{
-		Filter: f, Window: c.window, Max: c.most, Rate: c.rate, StopAfter: c.stopAfter, Watch: c.watch,
-	}
+	r := c.set
+	r.Filter, r.Max = f, c.most
 	switch {
 	case r.Window < 1 || r.Window > deadletter.MaxWindow:
 		return r, cli.Refused("window", r.Window, fmt.Sprint("1 to ", deadletter.MaxWindow))
@@ -153,8 +150,8 @@ func (c *deadReplay) settings(queue string, ids []string) (deadletter.Replay, er
 	}
 	r.StopAfter = cmp.Or(r.StopAfter, -1) // never
 	if c.Changed("exchange") || c.Changed("key") {
-		r.Target = &deadletter.Target{Exchange: c.exchange, Key: c.key}
-		if *r.Target == (deadletter.Target{}) {
+		r.Target = &c.to
+		if c.to == (deadletter.Target{}) {
 			return r, cli.Misusef("--exchange and --key are both empty")
 		}
 	}

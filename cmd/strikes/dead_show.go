@@ -59,7 +59,7 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 	switch {
 	case err != nil:
 		return err
-	case len(ids) == 0 && c.group == "":
+	case len(ids) == 0 && f.Group == "":
 		return cli.Misusef("name the ID of a dead letter, or a group with --group KEY")
 	case c.body && term.IsTerminal(c.Out):
 		return cli.Misusef("--body writes raw bytes, which may upset a terminal; redirect it to a file or a pipe")

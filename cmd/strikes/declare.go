@@ -32,18 +32,13 @@ type declare struct {
 	connect.Flags
 	note
 
-	kind               topology.Type // of the queue
-	singleActive, json bool
-	deliveryLimit      int
-	bind               []string
-	exchangeType       string
-	delayQueues        bool
-	partitions         int
-	repartition        bool
+	set               topology.Spec // by the flags
+	bind              []string
+	repartition, json bool
 }
 
 func (a *app) declareCommand() *cobra.Command {
-	d := declare{Streams: a.Streams, kind: topology.Quorum}
+	d := declare{Streams: a.Streams, set: topology.Spec{Type: topology.Quorum}}
 	cmd := &cobra.Command{
 		Use: "declare QUEUE", Short: "declare a queue and where its dead letters go",
 		Example: `  strikes declare orders
@@ -76,19 +71,19 @@ the virtual host move delays over one minute, unless --delay-above is negative.`
 	}
 	flags := cmd.Flags()
 	d.AddBroker(cmd)
-	cli.OneOf(cmd, &d.kind, "type", "declare QUEUE with this `TYPE`, quorum or classic; QUEUE.dlq is a quorum queue "+
+	cli.OneOf(cmd, &d.set.Type, "type", "declare QUEUE with this `TYPE`, quorum or classic; QUEUE.dlq is a quorum queue "+
 		"either way", topology.Quorum, topology.Classic)
-	flags.BoolVar(&d.singleActive, "single-active-consumer", false,
+	flags.BoolVar(&d.set.SingleActiveConsumer, "single-active-consumer", false,
 		"only one consumer at a time gets messages, as strict order requires")
-	flags.IntVar(&d.deliveryLimit, "delivery-limit", 0, "the broker dead-letters a message of a quorum queue that was "+
+	flags.IntVar(&d.set.DeliveryLimit, "delivery-limit", 0, "the broker dead-letters a message of a quorum queue that was "+
 		"returned `N` times; set it well above the retries of the consumers")
 	flags.StringArrayVar(&d.bind, "bind", nil, "bind QUEUE, as `EXCHANGE:KEY`: a topic or direct exchange needs the "+
 		"key; may be repeated")
-	cli.OneOf(cmd, &d.exchangeType, "exchange-type", "also declare the exchanges of --bind, durable and with this "+
+	cli.OneOf(cmd, &d.set.ExchangeType, "exchange-type", "also declare the exchanges of --bind, durable and with this "+
 		"`TYPE`: topic, direct, fanout or headers; without it they must exist", "topic", "direct", "fanout", "headers")
-	flags.BoolVar(&d.delayQueues, "delay-queues", false, "also declare the queues in which messages of QUEUE wait "+
+	flags.BoolVar(&d.set.DelayQueues, "delay-queues", false, "also declare the queues in which messages of QUEUE wait "+
 		"for long delays")
-	flags.IntVar(&d.partitions, "partitions", 0, "share QUEUE by routing key among `N` single-active-consumer queues, 2 "+
+	flags.IntVar(&d.set.Partitions, "partitions", 0, "share QUEUE by routing key among `N` single-active-consumer queues, 2 "+
 		"to 256; 0: one queue")
 	flags.BoolVar(&d.repartition, "repartition", false, "change the number of partitions of QUEUE to that of --partitions")
 	d.AddStore(cmd)
@@ -113,18 +108,16 @@ type declared struct {
 }
 
 func (d *declare) run(ctx context.Context, queue string) error {
-	if d.delayQueues && d.singleActive {
+	spec := d.set
+	spec.Queue, spec.DeadLetterExchange, spec.DeadLetterQueue = queue, queue+".dlx", queue+".dlq"
+	if spec.DelayQueues && spec.SingleActiveConsumer {
 		return cli.Misusef("--delay-queues cannot be used with --single-active-consumer: a delayed message would be " +
 			"overtaken")
 	}
-	spec := topology.Spec{
-		Queue: queue, Type: d.kind, SingleActiveConsumer: d.singleActive,
-		DeadLetterExchange: queue + ".dlx", DeadLetterQueue: queue + ".dlq", DeliveryLimit: d.deliveryLimit,
-		ExchangeType: d.exchangeType, DelayQueues: d.delayQueues, Partitions: d.partitions,
-	}
 	for _, text := range d.bind {
 		bind, hasKey := parseBinding(text)
-		if bind.Exchange == "" || !hasKey && (d.exchangeType == amqp.ExchangeTopic || d.exchangeType == amqp.ExchangeDirect) {
+		needsKey := spec.ExchangeType == amqp.ExchangeTopic || spec.ExchangeType == amqp.ExchangeDirect
+		if bind.Exchange == "" || needsKey && !hasKey {
 			return cli.Refused("bind", text, "EXCHANGE:KEY")
 		}
 		spec.Bindings = append(spec.Bindings, bind)
@@ -133,7 +126,7 @@ func (d *declare) run(ctx context.Context, queue string) error {
 		return cli.Misuse(err)
 	}
 	switch {
-	case d.repartition && d.partitions == 0:
+	case d.repartition && spec.Partitions == 0:
 		return cli.Misusef("--repartition needs --partitions N")
 	case d.why != "" && !d.repartition:
 		return cli.Misusef("--why needs --repartition: the audit log keeps no other declare")
@@ -160,8 +153,9 @@ func (d *declare) run(ctx context.Context, queue string) error {
 		}
 		return err
 	}
-	done := declared{Queue: spec.Queue, Type: string(d.kind), DeadLetterExchange: spec.DeadLetterExchange,
-		DeadLetterQueue: spec.DeadLetterQueue, Bindings: spec.Bindings, DelayQueues: d.delayQueues, Partitions: d.partitions}
+	done := declared{Queue: spec.Queue, Type: string(spec.Type), DeadLetterExchange: spec.DeadLetterExchange,
+		DeadLetterQueue: spec.DeadLetterQueue, Bindings: spec.Bindings, DelayQueues: spec.DelayQueues,
+		Partitions: spec.Partitions}
 	if d.json {
 		return jsonl.NewEncoder(d.Out).Encode(done)
 	}

@@ -59,10 +59,9 @@ type examination struct {
 	cli.Streams
 	connect.Flags
 
-	maxRetries         int
-	backoff            string
-	ordered, allowDrop bool
-	probe, json        bool
+	set         inspect.Need // by the flags
+	backoff     string
+	probe, json bool
 
 	fixes, dryRun, yes bool
 	exchangeType       string
@@ -75,12 +74,12 @@ func (c *examination) addTo(cmd *cobra.Command) {
 	c.AddBroker(cmd)
 	c.AddStore(cmd)
 	c.AddManagement(cmd)
-	f.IntVar(&c.maxRetries, "max-retries", consumer.DefaultMaxRetries,
+	f.IntVar(&c.set.MaxRetries, "max-retries", consumer.DefaultMaxRetries,
 		"how often consumers retry: the delivery limit must allow `N` retries")
 	f.StringVar(&c.backoff, "backoff", defaultBackoff,
 		"how long consumers wait before a retry: the consumer timeout must allow `WAIT`, as consume takes it")
-	f.BoolVar(&c.ordered, "ordered", false, "messages must be handled in order")
-	f.BoolVar(&c.allowDrop, "allow-drop", false, "accept that dead letters are lost")
+	f.BoolVar(&c.set.Ordered, "ordered", false, "messages must be handled in order")
+	f.BoolVar(&c.set.AllowDrop, "allow-drop", false, "accept that dead letters are lost")
 	f.BoolVar(&c.probe, "probe", false, "prove where requeued and rejected messages go, with scratch messages")
 	f.BoolVar(&c.fixes, "fix", false, "show the steps that fix each QUEUE, ask, and take them")
 	f.BoolVar(&c.dryRun, "dry-run", false, "with --fix: only show the steps")
@@ -167,10 +166,8 @@ func (c *examination) need() (inspect.Need, error) {
 	if err != nil {
 		return inspect.Need{}, err
 	}
-	need := inspect.Need{
-		MaxRetries: c.maxRetries, MaxBackoff: max(wait.last, 1), // zero would be the default
-		Ordered: c.ordered, AllowDrop: c.allowDrop,
-	}
+	need := c.set
+	need.MaxBackoff = max(wait.last, 1) // zero would be the default
 	if need.MaxRetries < 0 || need.MaxRetries > counter.MaxOverride {
 		return need, cli.Refused("max-retries", need.MaxRetries, fmt.Sprintf("0 to %d", counter.MaxOverride))
 	}

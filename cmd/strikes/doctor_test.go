@@ -348,7 +348,7 @@ func TestTheDoctorTakesTheBackoffOfConsume(t *testing.T) {
 	} {
 		t.Run(backoff, func(t *testing.T) {
 			var c examination
-			c.addTo(new(cobra.Command))
+			c.addTo(&cobra.Command{Use: "doctor"})
 			c.backoff = cmp.Or(backoff, c.backoff)
 			if need, err := c.need(); err != nil || need.MaxBackoff != want {
 				t.Errorf("%v, %v, want %v", need.MaxBackoff, err, want)

@@ -426,9 +426,9 @@ func (c *deadChange) refuseBlocked(ctx context.Context, q *dlq, lanes []string, 
 	}
 	list := shell.Operands(at)
 	lane := fmt.Sprintf("%s LANE %s one", list, v.does)
-	if c.laneHeader != "" {
-		if _, _, err := q.findLane(ctx, c.lane); err == nil {
-			lane = fmt.Sprintf("%s %s this one", shell.Operands(q.queue, c.lane), v.does)
+	if f := v.filter; f.Lane != "" {
+		if _, _, err := q.findLane(ctx, f.LaneValue); err == nil {
+			lane = fmt.Sprintf("%s %s this one", shell.Operands(q.queue, f.LaneValue), v.does)
 		}
 	}
 	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, "+

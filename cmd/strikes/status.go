@@ -67,8 +67,8 @@ others consumed from the dead-letter queue. Its figures are up to 10 s old.`,
 	f := cmd.Flags()
 	o.AddRecords(cmd)
 	o.AddManagement(cmd)
-	addDeadLetterQueue(f, &o.deadLetterQueue)
-	f.IntVar(&o.limit, "limit", 20, "show `N` messages at most, or queues; 0: all")
+	addDeadLetterQueue(f, &o.ask.DeadLetterQueue)
+	f.IntVar(&o.ask.Most, "limit", 20, "show `N` messages at most, or queues; 0: all")
 	f.BoolVar(&o.partitions, "partitions", false, "also show each partition of a QUEUE that has some, and the process "+
 		"to which it is dealt")
 	cli.JSON(f, &o.json, "print one JSON object")
@@ -80,10 +80,8 @@ type status struct {
 	cli.Streams
 	connect.Flags
 
-	deadLetterQueue string
-	limit           int
-	json            bool
-	partitions      bool
+	ask              ops.Question // by the flags
+	json, partitions bool
 }
 
 // run prints the status of a queue, or without one a summary of every queue.
@@ -92,13 +90,13 @@ func (o *status) run(ctx context.Context, queue string) error {
 	if err != nil {
 		return err
 	}
-	switch misnamed := broker.CheckName(o.deadLetterQueue); {
-	case queue == "" && (o.deadLetterQueue != "" || o.partitions):
+	switch misnamed := broker.CheckName(o.ask.DeadLetterQueue); {
+	case queue == "" && (o.ask.DeadLetterQueue != "" || o.partitions):
 		return cli.Misusef("--dead-letter-queue and --partitions need a QUEUE")
-	case o.deadLetterQueue != "" && misnamed != nil:
+	case o.ask.DeadLetterQueue != "" && misnamed != nil:
 		return cli.Misusef("--dead-letter-queue: %w", misnamed)
-	case o.limit < 0:
-		return cli.Refused("limit", o.limit, "0 or more")
+	case o.ask.Most < 0:
+		return cli.Refused("limit", o.ask.Most, "0 or more")
 	}
 	store, err := o.Store(ctx)
 	if err != nil {
@@ -110,7 +108,8 @@ func (o *status) run(ctx context.Context, queue string) error {
 	if queue == "" {
 		return o.all(ctx, b, c)
 	}
-	s, err := c.Collect(ctx, ops.Question{Queue: queue, DeadLetterQueue: o.deadLetterQueue, Most: o.limit})
+	o.ask.Queue = queue
+	s, err := c.Collect(ctx, o.ask)
 	switch {
 	case err != nil && c.Lost():
 		err = b.Explain(err)
@@ -143,16 +142,16 @@ func (o *status) all(ctx context.Context, b *connect.Broker, c *ops.Collector) e
 	case all.Failed() != nil:
 		return errors.Join(withoutAPI(b, all.Broker), all.Store)
 	case !o.json:
-		return render.Overview(o.Out, all, o.limit)
+		return render.Overview(o.Out, all, o.ask.Most)
 	}
-	cut := o.limit > 0 && len(all.Queues) > o.limit
+	cut := o.ask.Most > 0 && len(all.Queues) > o.ask.Most
 	if cut {
-		all.Queues = all.Queues[:o.limit]
+		all.Queues = all.Queues[:o.ask.Most]
 	}
 	if err := jsonl.NewEncoder(o.Out).Encode(all); err != nil || !cut {
 		return err
 	}
-	return o.Cut(o.limit, "queue", "--limit 0 lists all")
+	return o.Cut(o.ask.Most, "queue", "--limit 0 lists all")
 }
 
 // collector returns a Collector for the queues of the broker's virtual host.
