@@ -174,11 +174,12 @@ func (c *deadList) cut(out render.List[*deadletter.Message], more string) error 
 }
 
 // messages yields those in the queue where reading is harmless, else those of the store's records. It stops reading the
-// queue once limit are picked; 0: never.
+// queue once limit are picked; 0: never. The source may change while it yields.
 func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, limit int,
-	records bool) (iter.Seq2[*deadletter.Message, error], render.Source, error) {
+	records bool) (all iter.Seq2[*deadletter.Message, error], source *render.Source, err error) {
 	if !records && q.dead.Handling.Hold {
 		p := q.progress(c.Err)
+		source = new(render.FromQueue)
 		return func(yield func(*deadletter.Message, error) bool) {
 			defer p.Finish() // progress may follow the last dead letter
 			for l, err := range q.dead.BrowsePart(ctx, f, deadletter.Bounds{Picked: limit}) {
@@ -187,9 +188,7 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 				if unreadable && q.store != nil && f.Lane == "" { // for a reason that lies in one of its messages
 					fmt.Fprintf(c.Err, "%s\nThe following is from the store's records; messages may have left the queue since.\n",
 						printable.Text(cli.Plain(q.wayOut(err)), ""))
-					if q.fromRecords != nil {
-						q.fromRecords()
-					}
+					*source = render.FromStore
 					q.records().EachDead(ctx, f)(yield)
 					return
 				}
@@ -197,23 +196,22 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 					return
 				}
 			}
-		}, render.FromQueue, nil
+		}, source, nil
 	}
 	if f.Lane != "" {
-		return nil, "", cli.Misusef("--lane needs the messages of queue %s, which is not read (--force reads it): %s",
+		return nil, nil, cli.Misusef("--lane needs the messages of queue %s, which is not read (--force reads it): %s",
 			q.where(), why(q))
 	}
 	if q.store == nil {
-		return nil, "", cli.Misusef("queue %s is not read (--force reads it): %s", q.where(), why(q))
+		return nil, nil, cli.Misusef("queue %s is not read (--force reads it): %s", q.where(), why(q))
 	}
 	if !records {
-		var err error
 		has := "Another consumer holds some or all of its messages"
 		switch q.unseen, err = q.dead.Depth(ctx); {
 		case errors.Is(err, deadletter.ErrBusy):
 			q.held = err
 		case err != nil:
-			return nil, "", q.fail(err)
+			return nil, nil, q.fail(err)
 		default:
 			has = "It has " + printable.Plural(q.unseen, "message")
 		}
@@ -221,7 +219,7 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 			"left the queue since.\n",
 			q.where(), printable.Text(q.dead.Handling.Why, ""), has)
 	}
-	return q.records().EachDead(ctx, f), render.FromStore, nil
+	return q.records().EachDead(ctx, f), new(render.FromStore), nil
 }
 
 func why(q *dlq) string {
@@ -265,8 +263,7 @@ func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter) e
 	}
 	out := render.Groups(c.Out, c.json, c.limit, source)
 	out.Recorded, out.Ready = recorded, ready
-	q.fromRecords = func() { out.Source = render.FromStore }
-	if source == render.FromQueue {
+	if *source == render.FromQueue {
 		if q.counting != nil {
 			q.counting.end()
 		}

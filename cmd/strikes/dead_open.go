@@ -35,8 +35,6 @@ type dlq struct {
 	unseen int              // messages in the queue that were not read
 	held   error            // ErrBusy: others hold messages that were not counted
 
-	fromRecords func() // is called when the records answer because the queue could not be read; nil: is not
-
 	counting *counting // of the records; nil: they are not counted
 }
 

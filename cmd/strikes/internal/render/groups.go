@@ -38,9 +38,9 @@ const (
 type GroupList struct {
 	ops.Tally
 
-	Source          Source // FromStore once the store's records answer after all
-	Recorded, Ready *int   // as in the JSON
-	Cut             bool   // some groups are not printed
+	Source          *Source // FromStore once the store's records answer after all
+	Recorded, Ready *int    // as in the JSON
+	Cut             bool    // some groups are not printed
 
 	out  List[group]
 	most int // to print, those with the most dead letters; 0: all
@@ -48,7 +48,7 @@ type GroupList struct {
 }
 
 // Groups returns a list that counts dead letters and prints the most groups at most, the largest first; 0: all.
-func Groups(w io.Writer, asJSON bool, most int, source Source) *GroupList {
+func Groups(w io.Writer, asJSON bool, most int, source *Source) *GroupList {
 	out := newList(w, asJSON, func(one group) any { return one }, func(one group) []string {
 		return []string{cmp.Or(one.Key, "-"), fmt.Sprint(one.Count), string(one.Kind), term.Ago(one.Oldest),
 			term.Ago(one.Newest), printable.Why(one.Reason, longest)}
@@ -73,7 +73,7 @@ func (g *GroupList) Print(sorted []*ops.Group) error {
 		sorted = sorted[:g.most]
 	}
 	for _, one := range sorted {
-		row := group{*one, g.Source, g.asOf, g.Recorded, g.Ready}
+		row := group{*one, *g.Source, g.asOf, g.Recorded, g.Ready}
 		if one.Kind == "" {
 			row.Reason = otherReasons
 		}
