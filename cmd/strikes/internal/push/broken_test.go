@@ -42,8 +42,8 @@ func TestLongTraceState(t *testing.T) {
 	}
 }
 
-// TestNeverAnswered has servers that end the connection of each POST. Only if one responds to HEAD may the message be the
-// cause. Else it speaks another protocol, as Redis and RabbitMQ do, or refuses the client's certificate.
+// TestNeverAnswered has servers that end the connection of each POST. Only if one responds to HEAD may the message be
+// the cause. Else it speaks another protocol, as Redis and RabbitMQ do, or refuses the client's certificate.
 func TestNeverAnswered(t *testing.T) {
 	ends := func(response string, end func(net.Conn)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
