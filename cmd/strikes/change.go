@@ -26,6 +26,7 @@ type changeVerb struct {
 	storeVerb
 	note
 
+	ask         ops.Ask // by the flags
 	dryRun, yes bool
 	check       func(ctx context.Context, queue string) error // before a change is planned; nil: none
 }
@@ -44,8 +45,8 @@ func (c *changeVerb) addDryRun(cmd *cobra.Command, done string) {
 
 // change plans a change for each id, passes over those of which nothing is counted, asks, and makes the changes. It
 // returns the plans.
-func (c *changeVerb) change(ctx context.Context, verb, queue string, ask ops.Ask, ids ...string) (plans []ops.Plan,
-	err error) {
+func (c *changeVerb) change(ctx context.Context, verb, queue string, ids ...string) (plans []ops.Plan, err error) {
+	ask := c.ask
 	if ask.Note = c.given(); c.required && ask.Note.Why == "" {
 		return nil, cli.Misusef("--why is missing; say why you do it, the text is kept with the change")
 	}

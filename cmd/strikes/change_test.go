@@ -70,7 +70,7 @@ func TestChangeOnAFullDisk(t *testing.T) {
 
 func TestNote(t *testing.T) {
 	blank := changeVerb{note: note{why: " ", required: true}}
-	if _, err := blank.change(t.Context(), ops.VerbSkip, "q", ops.Ask{}, "a"); cli.ExitCode(err) != cli.ExitMisuse {
+	if _, err := blank.change(t.Context(), ops.VerbSkip, "q", "a"); cli.ExitCode(err) != cli.ExitMisuse {
 		t.Errorf("without a reason: %v", err)
 	}
 	given := note{why: " the warehouse is down "}

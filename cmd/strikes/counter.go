@@ -126,7 +126,7 @@ func (a *app) counterResetCommand() *cobra.Command {
 queue stays there. Who, when and why are kept with the record. Put an ID that
 begins with - after --.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, err := c.change(cmd.Context(), ops.VerbReset, args[0], ops.Ask{}, args[1:]...)
+			_, err := c.change(cmd.Context(), ops.VerbReset, args[0], args[1:]...)
 			return err
 		},
 	}

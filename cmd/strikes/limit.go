@@ -35,7 +35,6 @@ func (a *app) limitCommand() *cobra.Command {
 type limit struct {
 	changeVerb
 
-	id         string // the one message that it is of; empty: the queue
 	maxRetries int
 	maxAge     time.Duration
 	unchecked  bool
@@ -46,9 +45,9 @@ func (a *app) limitVerb() limit { return limit{changeVerb: changeVerb{storeVerb:
 // addMessage adds --id. An empty ID, such as that of a variable which is not set, is refused: without an ID the limit
 // is that of the whole queue.
 func (c *limit) addMessage(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&c.id, "id", "", "the limit of the message `ID` alone")
+	cmd.Flags().StringVar(&c.ask.ID, "id", "", "the limit of the message `ID` alone")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if cmd.Flags().Changed("id") && c.id == "" {
+		if cmd.Flags().Changed("id") && c.ask.ID == "" {
 			return cli.Refused("id", "", "the id of a message; leave --id out for the limit of the whole queue")
 		}
 		return nil
@@ -72,8 +71,8 @@ func (a *app) limitGetCommand() *cobra.Command {
 func (c *limit) get(ctx context.Context, queue string) error {
 	return c.withQueue(ctx, queue, func(q *ops.Queue) error {
 		get := q.Limit
-		if c.id != "" {
-			get = func(ctx context.Context) (ops.Limit, error) { return q.OwnLimit(ctx, c.id) }
+		if c.ask.ID != "" {
+			get = func(ctx context.Context) (ops.Limit, error) { return q.OwnLimit(ctx, c.ask.ID) }
 		}
 		l, err := get(ctx)
 		if err != nil {
@@ -129,12 +128,11 @@ keeps who set it, when and why.`,
 
 // set sets a limit.
 func (c *limit) set(ctx context.Context, queue string) error {
-	var ask ops.Ask
 	counted, aged := c.Changed("max-retries"), c.Changed("max-age")
 	switch {
 	case !counted && !aged:
 		return cli.Misusef("no limit is given; give --max-retries, --max-age, or both")
-	case aged && c.id != "":
+	case aged && c.ask.ID != "":
 		return cli.Misusef("--max-age is of a whole queue; a message with a limit of its own is never too old")
 	case counted && (c.maxRetries < 0 || c.maxRetries > counter.MaxOverride):
 		return cli.Refused("max-retries", c.maxRetries, fmt.Sprintf("0 to %d", counter.MaxOverride))
@@ -143,12 +141,12 @@ func (c *limit) set(ctx context.Context, queue string) error {
 	}
 	c.check = c.RefuseMissing
 	if counted {
-		ask.MaxRetries, c.check = &c.maxRetries, c.checkRetries
+		c.ask.MaxRetries, c.check = &c.maxRetries, c.checkRetries
 	}
 	if aged {
-		ask.MaxAge = &c.maxAge
+		c.ask.MaxAge = &c.maxAge
 	}
-	_, err := c.change(ctx, ops.VerbSetLimit, queue, ask, c.id)
+	_, err := c.change(ctx, ops.VerbSetLimit, queue, c.ask.ID)
 	return err
 }
 
@@ -159,8 +157,8 @@ func (a *app) limitClearCommand() *cobra.Command {
 		Example: "  strikes limit clear orders",
 		Long:    "With --id, --why is required.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c.required = c.id != ""
-			_, err := c.change(cmd.Context(), ops.VerbClearLimit, args[0], ops.Ask{}, c.id)
+			c.required = c.ask.ID != ""
+			_, err := c.change(cmd.Context(), ops.VerbClearLimit, args[0], c.ask.ID)
 			return err
 		},
 	}

@@ -13,15 +13,8 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// pauseVerb is one run of the command.
-type pauseVerb struct {
-	changeVerb
-
-	wait time.Duration
-}
-
 func (a *app) pauseCommand() *cobra.Command {
-	c := pauseVerb{changeVerb: changeVerb{storeVerb: a.storeVerb()}}
+	c := changeVerb{storeVerb: a.storeVerb()}
 	cmd := &cobra.Command{
 		Use: "pause QUEUE", Short: "stop every consumer of a queue, until it is resumed",
 		Example: `  strikes pause orders --why "the database is being moved"`,
@@ -35,9 +28,9 @@ that loses its memory loses the pause, and a pause that no consumer has read for
 The broker deletes an auto-delete queue with its messages once its consumers
 stop, and one with x-expires after that time. pause asks first then, and if the
 broker cannot say.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.pause(cmd.Context(), args[0]) },
 	}
-	cmd.Flags().DurationVar(&c.wait, "wait", 5*time.Second,
+	cmd.Flags().DurationVar(&c.ask.Wait, "wait", 5*time.Second,
 		"wait for this `TIME` until all consumers have stopped; 0: do not wait")
 	c.addNote(cmd)
 	c.addChange(cmd, "paused", "")
@@ -45,13 +38,13 @@ broker cannot say.`,
 	return cmd
 }
 
-// run stops the consumers of a queue, and names those that have not stopped in time.
-func (c *pauseVerb) run(ctx context.Context, queue string) error {
-	if c.wait < 0 {
-		return cli.Refused("wait", c.wait, "0 or more")
+// pause stops the consumers of a queue, and names those that have not stopped in time.
+func (c *changeVerb) pause(ctx context.Context, queue string) error {
+	if c.ask.Wait < 0 {
+		return cli.Refused("wait", c.ask.Wait, "0 or more")
 	}
 	c.check = c.RefuseMissing
-	plans, err := c.change(ctx, ops.VerbPause, queue, ops.Ask{Wait: c.wait}, "")
+	plans, err := c.change(ctx, ops.VerbPause, queue, "")
 	if len(plans) > 0 {
 		err = errors.Join(err, c.stillRunning(plans[0].(*ops.Pause).Running()))
 	}
@@ -62,7 +55,7 @@ func (c *pauseVerb) run(ctx context.Context, queue string) error {
 const missed = 3 * time.Second
 
 // stillRunning names the consumers that have not stopped.
-func (c *pauseVerb) stillRunning(all []ops.Consumer) error {
+func (c *changeVerb) stillRunning(all []ops.Consumer) error {
 	for _, running := range all {
 		why := "a handler runs"
 		if running.Ago > missed {
@@ -71,14 +64,14 @@ func (c *pauseVerb) stillRunning(all []ops.Consumer) error {
 		}
 		fmt.Fprintf(c.Err, "not stopped: %s; %s\n", printable.Name(running.Consumer), why)
 	}
-	if len(all) == 0 || c.wait == 0 {
+	if len(all) == 0 || c.ask.Wait == 0 {
 		return nil
 	}
-	return fmt.Errorf("paused, but %s did not stop within %v", printable.Plural(len(all), "process"), c.wait)
+	return fmt.Errorf("paused, but %s did not stop within %v", printable.Plural(len(all), "process"), c.ask.Wait)
 }
 
 func (a *app) resumeCommand() *cobra.Command {
-	c, count := changeVerb{storeVerb: a.storeVerb()}, time.Duration(0)
+	c := changeVerb{storeVerb: a.storeVerb()}
 	cmd := &cobra.Command{
 		Use: "resume QUEUE", Short: "end the pause of a queue, and close its breaker",
 		Example: "  strikes resume orders\n  strikes resume orders --count 10m",
@@ -89,14 +82,14 @@ none succeeds, one failure is counted, and the breaker opens again two seconds
 later. Exit 3 without --count: the queue is not paused, and its breaker is
 closed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if count < 0 || count > 24*time.Hour {
-				return cli.Refused("count", count, "0 to 24h0m0s")
+			if c.ask.Count < 0 || c.ask.Count > 24*time.Hour {
+				return cli.Refused("count", c.ask.Count, "0 to 24h0m0s")
 			}
-			_, err := c.change(cmd.Context(), ops.VerbResume, args[0], ops.Ask{Count: count}, "")
+			_, err := c.change(cmd.Context(), ops.VerbResume, args[0], "")
 			return err
 		},
 	}
-	cmd.Flags().DurationVar(&count, "count", 0, "count every failure for this `TIME`, 24h at most, so that messages "+
+	cmd.Flags().DurationVar(&c.ask.Count, "count", 0, "count every failure for this `TIME`, 24h at most, so that messages "+
 		"which always fail are dead-lettered though no message succeeds; do not use it in an outage of a system that CMD "+
 		"needs, or after a bad deploy")
 	c.addAudit(cmd)
@@ -118,7 +111,7 @@ with the dead letter. counter reset cancels a skip. A message without a record
 cannot be skipped (exit 3): it has not failed yet, or its failures did not
 count. counter list shows the records. Put an ID that begins with - after --.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, err := c.change(cmd.Context(), ops.VerbSkip, args[0], ops.Ask{}, args[1])
+			_, err := c.change(cmd.Context(), ops.VerbSkip, args[0], args[1])
 			return err
 		},
 	}
