@@ -214,8 +214,6 @@ type idle struct {
 	say   io.Writer // for one line about what it waits for; nil: it was said
 }
 
-func newIdle(patience time.Duration, say io.Writer) *idle { return &idle{patience: patience, say: say} }
-
 // receive counts a delivery as something to do, until it is settled or left. It is the Key of a consumer, which is
 // called once for each delivery, at its receipt, and returns the id that the consumer uses without a Key.
 func (i *idle) receive(d amqp.Delivery) string {

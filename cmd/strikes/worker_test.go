@@ -63,7 +63,7 @@ func TestIdle(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				i, began := newIdle(5*time.Second, nil), time.Now()
+				i, began := &idle{patience: 5 * time.Second}, time.Now()
 				var filled atomic.Bool
 				go func() {
 					time.Sleep(time.Second)
@@ -86,7 +86,7 @@ func TestIdleSaysWhatItWaitsFor(t *testing.T) {
 	waits := func(failed bool) string {
 		var said strings.Builder
 		synctest.Test(t, func(t *testing.T) {
-			i := newIdle(5*time.Second, &said)
+			i := &idle{patience: 5 * time.Second, say: &said}
 			i.receive(amqp.Delivery{})
 			i.receive(amqp.Delivery{})
 			if failed {
@@ -123,7 +123,7 @@ func TestIdleSaysWhatItWaitsFor(t *testing.T) {
 func TestIdleLooksSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, asked := time.Now(), 0
-		newIdle(1, nil).wait(t.Context(), func(context.Context) bool {
+		(&idle{patience: 1}).wait(t.Context(), func(context.Context) bool {
 			asked++
 			return time.Since(began) > 50*time.Microsecond
 		})
@@ -136,7 +136,7 @@ func TestIdleLooksSeldom(t *testing.T) {
 func TestIdleStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if newIdle(time.Hour, nil).wait(ctx, func(context.Context) bool { return true }) {
+	if (&idle{patience: time.Hour}).wait(ctx, func(context.Context) bool { return true }) {
 		t.Error("idle, though it was stopped")
 	}
 }

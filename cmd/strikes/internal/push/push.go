@@ -5,12 +5,14 @@ package push
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -168,6 +170,10 @@ func (c *readFirst) Write(b []byte) (int, error) {
 	case <-time.After(lateResponse):
 	}
 	return n, err
+}
+
+func isReset(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 func (c *readFirst) Close() error {
