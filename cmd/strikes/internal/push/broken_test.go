@@ -2,6 +2,7 @@ package push
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -85,6 +86,19 @@ func TestNeverAnswered(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestGreetingHangs: a message that was not posted has no failed attempt.
+func TestGreetingHangs(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	s := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		stop()
+		<-r.Context().Done()
+	})
+	if err := endpoint(t, Options{URL: s.URL}).greet(ctx); err == nil || !strings.Contains(err.Error(),
+		"never answered as HTTP: context canceled") {
+		t.Error(err)
 	}
 }
 

@@ -146,8 +146,6 @@ func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets [
 	seen := hide(err.Error(), secrets)
 	sent, answered := p.sent.Load(), p.answered.Load()
 	switch {
-	case cause != nil && sent:
-		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
 	case misconfigured(err):
 		e.heard.Store(false)
 		return consumer.NotCounted(fmt.Errorf("configuration: %s: %s; fix the endpoint's certificate, --http-ca, "+
@@ -157,6 +155,8 @@ func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets [
 	case method == http.MethodHead:
 		return consumer.NotCounted(fmt.Errorf("configuration: %s never answered as HTTP: %s; fix the URL, or --http-cert if "+
 			"the endpoint asks for a certificate", e.shown(), seen))
+	case cause != nil:
+		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
 	case answered && p.reused.Load():
 		return consumer.Crashed(fmt.Errorf("%s sent no valid HTTP response on a connection of earlier requests: %s",
 			e.shown(), seen))
