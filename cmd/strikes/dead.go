@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -279,12 +278,12 @@ func (c *deadChange) chosen(queue string, ids []string) (deadletter.Filter, erro
 
 // audit returns functions for the audit log: begin writes the beginning of a change, once, and end the result. If
 // nothing began, as when no dead letter matches, there is no entry.
-func (q *dlq) audit(ctx context.Context, stderr io.Writer, why counter.Note, verb, subject string) (begin func(),
+func (q *dlq) audit(ctx context.Context, why counter.Note, verb, subject string) (begin func(),
 	end func(done int, err error)) {
 	if q.store == nil {
 		return func() {}, func(int, error) {}
 	}
-	log := ops.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue, Warn: unaudited(stderr)}
+	log := ops.Queue{Store: q.store.Admin(), VHost: q.broker.VHost, Name: q.queue, Warn: unaudited(q.stderr)}
 	e, begun := counter.AuditEntry{Actor: why.By, Verb: verb, Subject: subject, Reason: why.Why}, false
 	begin = func() {
 		if !begun {

@@ -81,9 +81,9 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 	if err != nil {
 		return err
 	}
-	begin, end := q.audit(ctx, c.Err, c.given(), v.verb, filterText(v.filter, c.most))
-	p := q.progress(c.Err)
-	q.warnInterrupt(c.Err)
+	begin, end := q.audit(ctx, c.given(), v.verb, filterText(v.filter, c.most))
+	p := q.progress()
+	q.warnInterrupt()
 	want := seek(f)
 	result, err := q.dead.Drop(ctx, f, most, func(messages []*deadletter.Message) error {
 		begin()
@@ -102,7 +102,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 	fmt.Fprintf(&b, "%d dropped, %d appended to %s", result.Done, file.n, printable.Name(c.to))
 	name(&b, "in the file, but maybe still in the dead-letter queue", len(result.Undecided), result.Undecided)
 	fmt.Fprintln(c.Err, b.String())
-	q.warnUnrecorded(c.Err, result.RecordsErr)
+	q.warnUnrecorded(result.RecordsErr)
 	if err == nil && result.Done == 0 {
 		return q.nothing(want)
 	}
@@ -182,9 +182,9 @@ func (c *deadDrop) dropUndecodable(ctx context.Context, queue string, ids []stri
 	if err != nil {
 		return err
 	}
-	begin, end := q.audit(ctx, c.Err, c.given(), "drop", "--undecodable")
+	begin, end := q.audit(ctx, c.given(), "drop", "--undecodable")
 	begin()
-	p := q.progress(c.Err)
+	p := q.progress()
 	position, err := q.dead.TakeUndecodable(ctx, q.api, file.keepLine)
 	p.Finish()
 	err = errors.Join(err, file.finish())

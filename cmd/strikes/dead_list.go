@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"math"
 	"runtime/debug"
@@ -82,11 +81,11 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 		q.count(ctx, f)
 	}
 	if !c.records {
-		if err := q.judge(ctx, c.Err, c.force); err != nil {
+		if err := q.judge(ctx, c.force); err != nil {
 			return err
 		}
 	}
-	defer q.noteBlocked(ctx, c.Err)
+	defer q.noteBlocked(ctx)
 	if c.groups {
 		return c.runGroups(ctx, q, f)
 	}
@@ -103,7 +102,7 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 
 // noteBlocked says why dead letters of blocked lanes have no reason. The list is complete without it, so errors are not
 // reported.
-func (q *dlq) noteBlocked(ctx context.Context, stderr io.Writer) {
+func (q *dlq) noteBlocked(ctx context.Context) {
 	if q.store == nil {
 		return
 	}
@@ -114,7 +113,7 @@ func (q *dlq) noteBlocked(ctx context.Context, stderr io.Writer) {
 		}
 	}
 	if n > 0 {
-		fmt.Fprintf(stderr, "%s in blocked lanes had no attempt and no record: strikes lane list %s\n",
+		fmt.Fprintf(q.stderr, "%s in blocked lanes had no attempt and no record: strikes lane list %s\n",
 			printable.Plural(n, "dead letter"), shell.Operands(q.queue))
 	}
 }
@@ -178,7 +177,7 @@ func (c *deadList) cut(out render.List[*deadletter.Message], more string) error 
 func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, limit int,
 	records bool) (all iter.Seq2[*deadletter.Message, error], source *render.Source, err error) {
 	if !records && q.dead.Handling.Hold {
-		p := q.progress(c.Err)
+		p := q.progress()
 		source = new(render.FromQueue)
 		return func(yield func(*deadletter.Message, error) bool) {
 			defer p.Finish() // progress may follow the last dead letter
@@ -230,8 +229,8 @@ func why(q *dlq) string {
 }
 
 // progress shows how far the work on the queue is. The caller finishes it.
-func (q *dlq) progress(stderr io.Writer) *term.Progress {
-	p := term.NewProgress(stderr)
+func (q *dlq) progress() *term.Progress {
+	p := term.NewProgress(q.stderr)
 	q.dead.Progress = func(at deadletter.Progress) { p.Show(at.Doing, at.Done, at.Of) }
 	return p
 }

@@ -30,6 +30,7 @@ type dlq struct {
 	queue  string                // whose dead letters they are
 	named  bool                  // dead.Name is of --dead-letter-queue
 	broker *connect.Broker
+	stderr io.Writer
 	store  *counter.Counter // nil: not to be asked
 	ready  int              // messages that the broker counted when the queue was opened; negative: not known
 	unseen int              // messages in the queue that were not read
@@ -44,7 +45,7 @@ func (c *deadWhere) open(ctx context.Context, queue string) (*dlq, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := q.judge(ctx, c.Err, c.force); err != nil {
+	if err := q.judge(ctx, c.force); err != nil {
 		q.close()
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &dlq{queue: queue, named: c.deadLetterQueue != "", broker: b, ready: -1,
+	q := &dlq{queue: queue, named: c.deadLetterQueue != "", broker: b, stderr: c.Err, ready: -1,
 		dead: deadletter.Queue{Name: cmp.Or(c.deadLetterQueue, queue+".dlq"), Dial: b.Dial}}
 	if err := broker.CheckName(q.dead.Name); err != nil && q.named {
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
@@ -90,7 +91,7 @@ func (q *dlq) close() {
 
 // judge finds the dead-letter queue, unless it is named, and its kind. It asks the management API, given or at its
 // usual address: the API reports more than AMQP, and needs no permission on the queue.
-func (q *dlq) judge(ctx context.Context, stderr io.Writer, force bool) error {
+func (q *dlq) judge(ctx context.Context, force bool) error {
 	return q.broker.With(ctx, func(conn *amqp.Connection) error {
 		need, tried := q.broker.Management(ctx, conn, inspect.Need{Queue: q.queue})
 		at, err := q.find(ctx, conn, need)
@@ -103,11 +104,11 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, force bool) error {
 		if q.dead.Partitioned, q.dead.Partitions, err = broker.FindPartitions(ctx, conn, q.queue); err != nil {
 			return err
 		}
-		notePartition(stderr, q.queue, q.dead.Partitioned)
+		notePartition(q.stderr, q.queue, q.dead.Partitioned)
 		waiting := fmt.Sprintf("waiting for the management API to know queue %s, for 15 s at most\n", q.where())
 		q.api = deadletter.Management{URL: need.Management, Client: need.HTTPClient}
 		said := make(chan struct{})
-		slow := time.AfterFunc(2*time.Second, func() { defer close(said); fmt.Fprint(stderr, waiting) })
+		slow := time.AfterFunc(2*time.Second, func() { defer close(said); fmt.Fprint(q.stderr, waiting) })
 		opened, err := deadletter.Open(ctx, q.dead, q.api)
 		if !slow.Stop() {
 			<-said // stderr takes one line at a time
@@ -119,7 +120,7 @@ func (q *dlq) judge(ctx context.Context, stderr io.Writer, force bool) error {
 			return err
 		}
 		if at.Assumed != nil {
-			fmt.Fprintln(stderr, printable.Text(at.Guess(q.queue), ""))
+			fmt.Fprintln(q.stderr, printable.Text(at.Guess(q.queue), ""))
 		}
 		q.dead = *opened
 		if h := &q.dead.Handling; !h.Hold && tried != nil {
@@ -207,16 +208,17 @@ func (q *dlq) fail(err error) error {
 }
 
 // warnInterrupt prints the effect of an interruption of a replay or drop of everything, if it has one.
-func (q *dlq) warnInterrupt(stderr io.Writer) {
+func (q *dlq) warnInterrupt() {
 	if q.dead.Handling.Take && q.dead.Handling.Why != "" {
-		fmt.Fprintf(stderr, "do not interrupt this often: queue %s: %s\n", q.where(), printable.Text(q.dead.Handling.Why, ""))
+		why := printable.Text(q.dead.Handling.Why, "")
+		fmt.Fprintf(q.stderr, "do not interrupt this often: queue %s: %s\n", q.where(), why)
 	}
 }
 
 // warnUnrecorded reports that the store may not have recorded all that was taken off; why is nil if it has.
-func (q *dlq) warnUnrecorded(stderr io.Writer, why error) {
+func (q *dlq) warnUnrecorded(why error) {
 	if why != nil {
-		fmt.Fprintf(stderr, "the store may not have recorded every message taken off queue %s, so strikes status may "+
+		fmt.Fprintf(q.stderr, "the store may not have recorded every message taken off queue %s, so strikes status may "+
 			"report some as missing: %s\n",
 			q.where(), printable.Text(why.Error(), ""))
 	}

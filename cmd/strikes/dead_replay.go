@@ -74,9 +74,9 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 		return q.fail(err)
 	}
 	if !c.dryRun && r.Target == nil {
-		q.warnIdle(ctx, c.Err, queue)
+		q.warnIdle(ctx, queue)
 	} else if !c.dryRun && r.Target.Exchange == "" {
-		q.warnIdle(ctx, c.Err, r.Target.Key)
+		q.warnIdle(ctx, r.Target.Key)
 	}
 	to := "the queues in which they died"
 	if t := r.Target; t != nil {
@@ -91,10 +91,10 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 		return err
 	}
 	r.Max = most
-	begin, end := q.audit(ctx, c.Err, c.given(), v.verb, filterText(v.filter, c.most))
+	begin, end := q.audit(ctx, c.given(), v.verb, filterText(v.filter, c.most))
 	r.OnBegin = func() error { begin(); return nil }
-	p := q.progress(c.Err)
-	q.warnInterrupt(c.Err)
+	p := q.progress()
+	q.warnInterrupt()
 	t := &report{Streams: c.Streams, want: seek(r.Filter)}
 	if c.json {
 		t.json = jsonl.NewEncoder(c.Out)
@@ -104,7 +104,7 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	p.Finish()
 	end(result.Done, err)
 	fmt.Fprintln(c.Err, replaySummary(result, q.dead.Returns != nil)+t.why())
-	q.warnUnrecorded(c.Err, result.RecordsErr)
+	q.warnUnrecorded(result.RecordsErr)
 	err = cmp.Or(err, t.failed)
 	if errors.Is(err, publisher.ErrUnroutable) {
 		err = t.noQueue(q, r.Target, err)

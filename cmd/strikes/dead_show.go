@@ -81,7 +81,7 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	q.dead.Preview = 1 << 30
-	p := q.progress(c.Err)
+	p := q.progress()
 	defer p.Finish() // progress may follow the last dead letter
 	found, whole := 0, c.body || c.json
 	show := func(l *deadletter.Message) error {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -212,15 +211,15 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 	if len(held) == 0 {
 		return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", printable.Name(queue)), cli.ExitNothing)
 	}
-	q.warnIdle(ctx, c.Err, queue)
+	q.warnIdle(ctx, queue)
 	text := fmt.Sprintf("Queue %s has %s. Replay them?", printable.Name(queue),
 		printable.Plural(len(held), "blocked lane"))
 	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
 		return err
 	}
-	begin, end := q.audit(ctx, c.Err, c.given(), ops.VerbReplay, "all lanes")
+	begin, end := q.audit(ctx, c.given(), ops.VerbReplay, "all lanes")
 	begin()
-	p, released, replayed, last := q.progress(c.Err), 0, 0, ""
+	p, released, replayed, last := q.progress(), 0, 0, ""
 	var work []deadletter.Lane
 	for _, l := range held {
 		work = append(work, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: q.store.Admin(), Missing: c.missing,
@@ -255,9 +254,9 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 }
 
 // warnIdle warns if the queue has no consumer, because replayed messages then wait in it.
-func (q *dlq) warnIdle(ctx context.Context, stderr io.Writer, queue string) {
+func (q *dlq) warnIdle(ctx context.Context, queue string) {
 	if !q.isConsumed(ctx, queue) {
-		fmt.Fprintf(stderr, "queue %s has no consumer: replayed messages wait there until one is started\n",
+		fmt.Fprintf(q.stderr, "queue %s has no consumer: replayed messages wait there until one is started\n",
 			printable.Name(queue))
 	}
 }
@@ -302,7 +301,7 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 		return explainLane(err, verb, queue, lane)
 	}
 	if verb != ops.VerbDrop {
-		q.warnIdle(ctx, c.Err, at)
+		q.warnIdle(ctx, at)
 	}
 	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", printable.Name(lane), printable.Name(queue),
 		printable.Plural(state.Messages, "message"), laneChanges[verb].question)
@@ -318,9 +317,9 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 		}
 		return file.keep(messages)
 	}
-	begin, end := q.audit(ctx, c.Err, c.given(), verb, "lane "+lane)
+	begin, end := q.audit(ctx, c.given(), verb, "lane "+lane)
 	begin()
-	p := q.progress(c.Err)
+	p := q.progress()
 	result, err := laneChanges[verb].do(&q.dead, ctx, deadletter.Lane{Queue: at, Name: lane, Store: q.store.Admin(),
 		First: state.First(), Missing: c.missing, Wait: c.wait, Keep: keep})
 	p.Finish()
