@@ -189,13 +189,13 @@ func (n *replayNote) again(m *Message) bool {
 
 // publishWindow publishes a window, part by part. The parts after a message that must be skipped are taken again later.
 func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confirmed []*Message, err error) {
+	w.noted.set(ctx, true)
 	if begin := w.r.OnBegin; begin != nil {
 		w.r.OnBegin = nil
 		if err := begin(); err != nil {
 			return nil, err
 		}
 	}
-	w.noted.set(ctx, true)
 	if err := w.pace.WaitN(ctx, len(window)); err != nil && (ctx.Err() == nil || !w.source.commits()) {
 		return nil, cmp.Or(ctx.Err(), fmt.Errorf("deadletter: the rate of %v a second: %w", w.r.Rate, err))
 	}
