@@ -18,7 +18,7 @@ type Admin struct{ *client }
 
 // Now returns the time by the store's clock, which the times of records refer to.
 func (a *Admin) Now(ctx context.Context) (time.Time, error) {
-	now, _, err := a.load(ctx, Queue{})
+	now, _, err := a.store.Load(ctx, Queue{})
 	if err != nil {
 		return time.Time{}, fmt.Errorf("counter: time: %w", err)
 	}
@@ -105,7 +105,7 @@ func (a *Admin) generationsOf(ctx context.Context, vhost, queue string, ids ...s
 func (a *Admin) read(ctx context.Context, of Queue, members []string) ([]*Record, error) {
 	records := make([]*Record, 0, len(members))
 	for some := range slices.Chunk(members, page) {
-		now, docs, err := a.load(ctx, of, recordsOf(some)...)
+		now, docs, err := a.store.Load(ctx, of, recordsOf(some)...)
 		if err != nil {
 			return nil, err
 		}

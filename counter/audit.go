@@ -75,10 +75,10 @@ func (a *Admin) AuditLog(ctx context.Context, vhost, queue, before string, limit
 		return nil, err
 	}
 	of := Queue{vhost, queue}
-	found, err := a.page(ctx, of, setAudit, Entry{Score: n}, limit)
+	found, err := a.store.Page(ctx, of, setAudit, Entry{Score: n}, limit)
 	var docs []Doc
 	if err == nil && len(found) > 0 {
-		_, docs, err = a.load(ctx, of, namesOf(docAudit, found)...)
+		_, docs, err = a.store.Load(ctx, of, namesOf(docAudit, found)...)
 	}
 	if err != nil {
 		return nil, failed("audit log", queue, err)

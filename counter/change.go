@@ -12,25 +12,9 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// load is Load of the store.
-func (c *client) load(ctx context.Context, of Queue, names ...string) (time.Time, []Doc, error) {
-	if c.refuse != nil {
-		return time.Time{}, nil, c.refuse
-	}
-	return c.store.Load(ctx, of, names...)
-}
-
-// count is Count of the store.
-func (c *client) count(ctx context.Context, of Queue, set string, from int64) (int, error) {
-	if c.refuse != nil {
-		return 0, c.refuse
-	}
-	return c.store.Count(ctx, of, set, from)
-}
-
 // text loads one document.
 func (c *client) text(ctx context.Context, of Queue, name string) (now time.Time, text string, err error) {
-	now, docs, err := c.load(ctx, of, name)
+	now, docs, err := c.store.Load(ctx, of, name)
 	if err != nil {
 		return now, "", err
 	}
@@ -55,7 +39,7 @@ func (c *client) note(ctx context.Context, of Queue, name, text string, kept tim
 func (c *client) insist(ctx context.Context, of Queue, names []string,
 	plan func(now time.Time, docs []Doc) (Change, error)) error {
 	for {
-		now, docs, err := c.load(ctx, of, names...)
+		now, docs, err := c.store.Load(ctx, of, names...)
 		if err != nil {
 			return err
 		}

@@ -48,7 +48,6 @@ var (
 type client struct {
 	store  Store
 	opts   Options
-	refuse error // why the client must not be used; nil: it may be
 	recent recent
 
 	rdb     redis.UniversalClient // nil: the store is no Redis, and takes every step through Load and Save
@@ -64,9 +63,6 @@ type ruleOf func(r *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, ti
 
 // take takes a step by its script, or where there is no Redis by its rule.
 func (c *client) take(ctx context.Context, s step, a Attempt, by ruleOf, limit int, args ...any) (Reply, error) {
-	if c.refuse != nil {
-		return Reply{}, c.refuse
-	}
 	if err := checkAttempt(a); err != nil {
 		return Reply{}, err
 	}

@@ -63,9 +63,6 @@ var readControl = redis.NewScript(controlLua)
 // sends it once a second for each queue that it consumes. After an error the last Control stays in force. A Token that
 // is refused is a *FieldError.
 func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (Control, error) {
-	if c.refuse != nil {
-		return Control{}, c.refuse
-	}
 	if err := checkOwner(queue, r.Token); err != nil {
 		return Control{}, err
 	}

@@ -69,10 +69,9 @@ func (o *Options) withDefaults() Options {
 func (o Options) validate() error {
 	switch {
 	case strings.ContainsAny(o.Prefix, "{}"):
-		return fmt.Errorf("counter: %w", setting.New("Prefix", o.Prefix, "without { and }"))
+		return setting.New("Prefix", o.Prefix, "without { and }")
 	case o.TTL < time.Minute:
-		return fmt.Errorf("counter: %w", setting.New("TTL", o.TTL,
-			"1m0s at least, and longer than the longest time between two attempts"))
+		return setting.New("TTL", o.TTL, "1m0s at least, and longer than the longest time between two attempts")
 	}
 	return nil
 }
@@ -97,16 +96,19 @@ type Counter struct{ *client }
 // Other settings are best set as Dial sets them: ReadTimeout and WriteTimeout 250 ms, DialerRetries 1, and for a
 // Cluster MaxRedirects 1. A nil opts means the defaults.
 func New(rdb redis.UniversalClient, opts *Options) *Counter {
-	c := &client{rdb: rdb, opts: opts.withDefaults(), secrets: secretsOf(rdb)}
+	o := opts.withDefaults()
+	if err := errors.Join(o.validate(), refuseClient(rdb)); err != nil {
+		return over(refusedStore{newMemoryStore(), err}, o)
+	}
+	c := &client{rdb: rdb, opts: o, secrets: secretsOf(rdb)}
 	c.cluster, _ = rdb.(*redis.ClusterClient)
-	c.pipe = newPipeline(rdb, c.cluster != nil, c.opts)
-	c.refuse = errors.Join(c.opts.validate(), refuseClient(rdb))
+	c.pipe = newPipeline(rdb, c.cluster != nil, o)
 	c.store = redisStore{c}
-	return &Counter{client: c}
+	return &Counter{c}
 }
 
 // ErrNoStore is wrapped by every method of a Counter that was made over no Store. Pass one to Over.
-var ErrNoStore = errors.New("counter: Over needs a Store")
+var ErrNoStore = errors.New("Over needs a Store")
 
 // Over returns a Counter over any Store, such as those of store/postgres and store/mysql. It takes each step with one
 // Load and one Save, which concurrent steps of a queue share. A busy queue is loaded once a second, and the record of a
@@ -114,13 +116,38 @@ var ErrNoStore = errors.New("counter: Over needs a Store")
 // takes the step again, until the caller's ctx ends. Close closes the store. Of the options it uses only
 // TTL, because the store makes its own keys. A nil opts means the defaults.
 func Over(store Store, opts *Options) *Counter {
-	c := &client{opts: opts.withDefaults(), store: store}
-	if c.refuse = c.opts.validate(); store == nil {
-		c.refuse = errors.Join(c.refuse, ErrNoStore)
+	o := opts.withDefaults()
+	err := o.validate()
+	if store == nil {
+		store, err = newMemoryStore(), errors.Join(err, ErrNoStore)
 	}
+	if err != nil {
+		store = refusedStore{store, err}
+	}
+	return over(store, o)
+}
+
+func over(store Store, o Options) *Counter {
+	c := &client{opts: o, store: store}
 	c.pipe = startPipeline(&pipeline{take: c.takeBatch, byQueue: true, flushes: 1})
 	return &Counter{c}
 }
+
+// refusedStore is the Store of a Counter that must not be used. Each method of a Counter begins with one of these four,
+// which return why. Close closes the Store.
+type refusedStore struct {
+	Store
+	why error
+}
+
+func (r refusedStore) Load(context.Context, Queue, ...string) (time.Time, []Doc, error) {
+	return time.Time{}, nil, r.why
+}
+func (r refusedStore) Page(context.Context, Queue, string, Entry, int) ([]Entry, error) {
+	return nil, r.why
+}
+func (r refusedStore) Count(context.Context, Queue, string, int64) (int, error) { return 0, r.why }
+func (r refusedStore) Examine(context.Context) ([]Finding, error)               { return nil, r.why }
 
 // TTL is how long a record is kept after its last write.
 func (c *Counter) TTL() time.Duration { return c.opts.TTL }
@@ -132,9 +159,6 @@ func (c *Counter) Admin() *Admin { return &Admin{c.client} }
 func (c *Counter) Close() error {
 	if c.pipe != nil {
 		defer c.pipe.wait()
-	}
-	if c.store == nil {
-		return nil
 	}
 	return c.store.Close()
 }

@@ -49,12 +49,12 @@ func Dial(rawURL string, opts *Options) (*Counter, error) {
 		return nil, fmt.Errorf("counter: Redis URL %s: %w", setting.RedactURL(rawURL), err)
 	}
 	c := New(rdb, opts)
+	if store, is := c.store.(refusedStore); is {
+		return nil, fmt.Errorf("counter: %w", errors.Join(store.why, rdb.Close()))
+	}
 	c.owned, c.secrets = true, append(c.secrets, secretsIn(rawURL)...)
 	if u, _, err := setting.ParseURL(rawURL); err == nil {
 		c.host = u.Host
-	}
-	if c.refuse != nil {
-		return nil, errors.Join(c.refuse, rdb.Close())
 	}
 	return c, nil
 }

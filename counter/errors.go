@@ -13,7 +13,7 @@ import (
 
 // ErrUnsafeClient is wrapped by every method of a Counter whose client has unsafe settings. The text names the setting:
 // change it, or use Dial.
-var ErrUnsafeClient = errors.New("counter: unsafe Redis client")
+var ErrUnsafeClient = errors.New("unsafe Redis client")
 
 // StoreFault is why the store failed.
 type StoreFault string

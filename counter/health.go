@@ -28,9 +28,6 @@ func (f Finding) String() string { return fmt.Sprintf("%s: %s; %s", f.Seen, f.Im
 // It does not warn of settings that the user may not read (ACL, managed services). A Counter works without Check,
 // which takes two or three round trips per server.
 func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
-	if c.refuse != nil {
-		return nil, c.refuse
-	}
 	if c.rdb == nil {
 		found, err := c.store.Examine(ctx)
 		if err != nil {
@@ -81,9 +78,6 @@ func (c *client) unchecked(err error) error {
 // is well. A setting that the user may not read is a finding too. After an error nothing is known. On Redis clocks are
 // not compared: times are the store's own.
 func (a *Admin) Examine(ctx context.Context) ([]Finding, error) {
-	if a.refuse != nil {
-		return nil, a.refuse
-	}
 	found, err := a.store.Examine(ctx)
 	if err != nil {
 		return found, fmt.Errorf("counter: examine: %w", err)
@@ -119,9 +113,6 @@ func (s redisStore) Examine(ctx context.Context) ([]Finding, error) {
 // Refusals returns a finding for each reason why a server refuses writes now. It asks each server (each master of a
 // Cluster) about itself, and writes nothing. A server that this user may not ask has none.
 func (a *Admin) Refusals(ctx context.Context) (findings []Finding, err error) {
-	if a.refuse != nil {
-		return nil, a.refuse
-	}
 	if a.rdb == nil {
 		if findings, err = a.store.Examine(ctx); err != nil {
 			return nil, fmt.Errorf("counter: asking whether the store refuses writes: %w", err)

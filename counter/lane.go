@@ -121,7 +121,7 @@ func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after Bl
 	err error) {
 	defer func() { err = failed("blocked lanes", queue, err) }()
 	of := Queue{vhost, queue}
-	found, err := c.page(ctx, of, setLanes, after.after, lanesRenewed)
+	found, err := c.store.Page(ctx, of, setLanes, after.after, lanesRenewed)
 	if err != nil {
 		return BlockedPage{}, err
 	}
@@ -129,7 +129,7 @@ func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after Bl
 	if len(found) > 0 {
 		next.after = found[len(found)-1]
 	}
-	now, docs, err := c.load(ctx, of, append([]string{docLanesOwner}, namesOf(docLane, found)...)...)
+	now, docs, err := c.store.Load(ctx, of, append([]string{docLanesOwner}, namesOf(docLane, found)...)...)
 	if err != nil {
 		return BlockedPage{}, err
 	}
@@ -162,7 +162,7 @@ func (c *Counter) BlockedLanes(ctx context.Context, vhost, queue string) (int, e
 }
 
 func (c *client) blockedLanes(ctx context.Context, of Queue) (int, error) {
-	return c.count(ctx, of, setLanes, math.MinInt64)
+	return c.store.Count(ctx, of, setLanes, math.MinInt64)
 }
 
 // StepLane takes a step. After an error it may or may not be taken: repeat it with the same Number, or end the session.

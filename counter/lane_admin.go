@@ -35,7 +35,7 @@ func (a *Admin) Lanes(ctx context.Context, vhost, queue string, most int) (lanes
 		if err != nil {
 			return nil, 0, err
 		}
-		_, docs, err := a.load(ctx, of, namesOf(docLane, found)...)
+		_, docs, err := a.store.Load(ctx, of, namesOf(docLane, found)...)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -101,7 +101,7 @@ func (c *client) readLane(ctx context.Context, of Queue, hash string) (*LaneStat
 }
 
 func (c *client) loadLane(ctx context.Context, of Queue, hash string) (rules.Lane, error) {
-	_, docs, err := c.load(ctx, of, docLane+hash)
+	_, docs, err := c.store.Load(ctx, of, docLane+hash)
 	if err != nil {
 		return rules.Lane{}, err
 	}

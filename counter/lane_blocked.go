@@ -32,7 +32,7 @@ func (a *Admin) blocked(ctx context.Context, of Queue, recent time.Duration) (b 
 	b = Blocked{Lanes: int64(lanes), Count: max(number(decodeFields(counts)["count"]), 0)}
 	if recent > 0 && b.Count > 0 {
 		var docs []Doc
-		_, docs, err = a.load(ctx, of, lateIn(now), lateIn(now.Add(-lateKept)))
+		_, docs, err = a.store.Load(ctx, of, lateIn(now), lateIn(now.Add(-lateKept)))
 		for _, d := range docs {
 			for second, n := range decodeFields(d.Data) {
 				if now.Unix()-number(second) <= int64(recent/time.Second) {

@@ -113,11 +113,11 @@ func (a *Admin) Dead(ctx context.Context, vhost, queue, after string) iter.Seq2[
 
 // CountDead returns how many tombstones Dead yields.
 func (a *Admin) CountDead(ctx context.Context, vhost, queue string) (int, error) {
-	now, _, err := a.load(ctx, Queue{})
+	now, _, err := a.store.Load(ctx, Queue{})
 	if err != nil {
 		return 0, failed("count dead", queue, err)
 	}
-	n, err := a.count(ctx, Queue{vhost, queue}, setDead, now.UnixMilli())
+	n, err := a.store.Count(ctx, Queue{vhost, queue}, setDead, now.UnixMilli())
 	return n, failed("count dead", queue, err)
 }
 

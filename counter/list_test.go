@@ -100,7 +100,7 @@ func TestPageOfOneScore(t *testing.T) {
 	}
 	c.rdb.AddHook(leaving{leave: func() { _, _ = server.ZRem(key, name(0)) }})
 	place := sameScore + n - 1 // the last member of the first reply
-	found, err := c.page(t.Context(), of, setIndex, Entry{name(place), 1}, n)
+	found, err := c.store.Page(t.Context(), of, setIndex, Entry{name(place), 1}, n)
 	if err != nil || len(found) != n || found[0].Name != name(place+1) {
 		t.Errorf("the page after %s: %v, %v", name(place), found, err)
 	}

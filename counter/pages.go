@@ -8,14 +8,6 @@ import (
 	"github.com/strikesmq/strikes/internal/panics"
 )
 
-// page is Page of the store.
-func (c *client) page(ctx context.Context, of Queue, set string, after Entry, n int) ([]Entry, error) {
-	if c.refuse != nil {
-		return nil, c.refuse
-	}
-	return c.store.Page(ctx, of, set, after, n)
-}
-
 // longPage is how many members a page has at most, unless the first one has more.
 const longPage = 1000
 
@@ -24,7 +16,7 @@ const longPage = 1000
 func (c *client) pages(ctx context.Context, of Queue, set string, after Entry, size int) iter.Seq2[[]Entry, error] {
 	return func(yield func([]Entry, error) bool) {
 		for more := true; more; size = max(size, min(2*size, longPage)) {
-			found, err := c.page(ctx, of, set, after, size)
+			found, err := c.store.Page(ctx, of, set, after, size)
 			more = err == nil && len(found) == size
 			if (err != nil || len(found) > 0) && !yield(found, err) {
 				return

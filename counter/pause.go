@@ -136,7 +136,7 @@ func (a *Admin) consumers(ctx context.Context, of Queue, paused *Pause) (out []C
 			some[i], reader = parseReader(e)
 			some[i], names[i] = some[i].since(paused), docWaiting+reader
 		}
-		now, docs, err := a.load(ctx, of, names...)
+		now, docs, err := a.store.Load(ctx, of, names...)
 		if err != nil {
 			return nil, err
 		}

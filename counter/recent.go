@@ -60,7 +60,7 @@ func (c *client) recall(ctx context.Context, of Queue, some []*taking) (time.Tim
 		return now, docs, nil
 	}
 	asked := time.Now()
-	now, loaded, err := c.load(ctx, of, names...)
+	now, loaded, err := c.store.Load(ctx, of, names...)
 	if err != nil {
 		return now, nil, err
 	}
