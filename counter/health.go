@@ -28,33 +28,22 @@ func (f Finding) String() string { return fmt.Sprintf("%s: %s; %s", f.Seen, f.Im
 // It does not warn of settings that the user may not read (ACL, managed services). A Counter works without Check,
 // which takes two or three round trips per server.
 func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
+	var found []Finding
 	if c.rdb == nil {
-		found, err := c.store.Examine(ctx)
-		if err != nil {
-			return nil, c.unchecked(err)
-		}
-		for _, f := range found {
-			if !f.Severe {
-				warnings = append(warnings, f.String())
-			}
-		}
-		return warnings, nil
+		found, err = c.store.Examine(ctx)
+	} else if err = c.rdb.Ping(ctx).Err(); err != nil {
+		err = c.storeError(err)
+	} else {
+		found, _ = c.examineServers(ctx)
 	}
-	if err := c.rdb.Ping(ctx).Err(); err != nil {
-		return nil, c.unchecked(c.storeError(err))
+	if err != nil {
+		return nil, c.unchecked(err)
 	}
-	_ = c.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
-		info, err := inspect(ctx, server)
-		if err != nil {
-			return nil // Check does not warn of settings that the user may not read
+	for _, f := range found {
+		if slices.Contains([]string{"store-evicts", "store-volatile", "store-clock"}, f.Code) {
+			warnings = append(warnings, f.String())
 		}
-		for _, f := range info.findings() {
-			if f.Code == "store-evicts" || f.Code == "store-volatile" {
-				warnings = append(warnings, f.String())
-			}
-		}
-		return nil
-	})
+	}
 	return warnings, nil
 }
 
@@ -94,16 +83,8 @@ func (s redisStore) Examine(ctx context.Context) ([]Finding, error) {
 	if err != nil {
 		return nil, s.storeError(err)
 	}
-	findings := s.permissionRule(lacking)
-	err = s.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
-		found, err := examineServer(ctx, server)
-		for _, f := range found {
-			if !slices.Contains(findings, f) {
-				findings = append(findings, f)
-			}
-		}
-		return err
-	})
+	found, err := s.examineServers(ctx)
+	findings := append(s.permissionRule(lacking), found...)
 	if err != nil && (!lacks(err) || len(lacking) == 0) { // else a finding says it already
 		return findings, s.storeError(err)
 	}
@@ -114,27 +95,39 @@ func (s redisStore) Examine(ctx context.Context) ([]Finding, error) {
 // Cluster) about itself, and writes nothing. A server that this user may not ask has none.
 func (a *Admin) Refusals(ctx context.Context) (findings []Finding, err error) {
 	if a.rdb == nil {
-		if findings, err = a.store.Examine(ctx); err != nil {
-			return nil, fmt.Errorf("counter: asking whether the store refuses writes: %w", err)
-		}
-		return slices.DeleteFunc(findings, func(f Finding) bool { return !f.Severe }), nil
+		findings, err = a.store.Examine(ctx)
+	} else if findings, err = a.examineServers(ctx); err != nil {
+		err = a.storeError(err)
 	}
-	err = a.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
+	if err != nil {
+		return nil, fmt.Errorf("counter: asking whether the store refuses writes: %w", err)
+	}
+	return slices.DeleteFunc(findings, func(f Finding) bool {
+		return !f.Severe || f.Code == "store-version" // an old server takes writes
+	}), nil
+}
+
+// examineServers returns the faults of the servers that receive steps, each once.
+func (c *client) examineServers(ctx context.Context) (findings []Finding, err error) {
+	err = c.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
 		info, err := inspect(ctx, server)
+		found := info.findings()
 		if lacks(err) {
-			return nil
+			found, err = []Finding{{
+				Code:   "store-not-seen",
+				Seen:   "this user lacks the permission for the command INFO",
+				Impact: "the doctor cannot check eviction, persistence, role and memory of the store",
+				Fix:    "ACL SETUSER the user +info, or run the doctor as another user",
+			}}, nil
 		}
-		for _, f := range info.findings() {
-			if f.Severe && f.Code != "store-version" { // an old server takes writes
+		for _, f := range found {
+			if !slices.Contains(findings, f) {
 				findings = append(findings, f)
 			}
 		}
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("counter: asking whether the store refuses writes: %w", a.storeError(err))
-	}
-	return findings, nil
+	return findings, err
 }
 
 // eachServer calls f with every server that receives steps, one after the other.
@@ -151,22 +144,6 @@ func (c *client) eachServer(ctx context.Context, f func(context.Context, *redis.
 		})
 	}
 	return nil
-}
-
-func examineServer(ctx context.Context, server *redis.Client) ([]Finding, error) {
-	info, err := inspect(ctx, server)
-	if lacks(err) {
-		return []Finding{{
-			Code:   "store-not-seen",
-			Seen:   "this user lacks the permission for the command INFO",
-			Impact: "the doctor cannot check eviction, persistence, role and memory of the store",
-			Fix:    "ACL SETUSER the user +info, or run the doctor as another user",
-		}}, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	return info.findings(), nil
 }
 
 // inspect asks a server about itself.
