@@ -100,7 +100,7 @@ func New(rdb redis.UniversalClient, opts *Options) *Counter {
 	if err := errors.Join(o.validate(), refuseClient(rdb)); err != nil {
 		return over(refusedStore{newMemoryStore(), err}, o)
 	}
-	c := &client{rdb: rdb, opts: o, secrets: secretsOf(rdb)}
+	c := &client{rdb: rdb, opts: o, secrets: []string{passwordOf(rdb)}}
 	c.cluster, _ = rdb.(*redis.ClusterClient)
 	c.pipe = newPipeline(rdb, c.cluster != nil, o)
 	c.store = redisStore{c}

@@ -52,10 +52,9 @@ func Dial(rawURL string, opts *Options) (*Counter, error) {
 	if store, is := c.store.(refusedStore); is {
 		return nil, fmt.Errorf("counter: %w", errors.Join(store.why, rdb.Close()))
 	}
-	c.owned, c.secrets = true, append(c.secrets, secretsIn(rawURL)...)
-	if u, _, err := setting.ParseURL(rawURL); err == nil {
-		c.host = u.Host
-	}
+	u, _, _ := setting.ParseURL(rawURL) // open has read it
+	password, _ := u.User.Password() // that of the sentinels, if there are some
+	c.owned, c.host, c.secrets = true, u.Host, append(c.secrets, password)
 	return c, nil
 }
 

@@ -2,8 +2,6 @@ package counter
 
 import (
 	"errors"
-	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -11,33 +9,15 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// secretsOf returns the passwords of a client, as far as they can be read.
-func secretsOf(rdb redis.UniversalClient) []string {
-	var found []string
+// passwordOf returns the password of a client, if it has one that can be read.
+func passwordOf(rdb redis.UniversalClient) string {
 	switch c := rdb.(type) {
 	case *redis.Client:
-		if c != nil {
-			found = []string{c.Options().Password}
-		}
+		return c.Options().Password
 	case *redis.ClusterClient:
-		if c != nil {
-			found = []string{c.Options().Password}
-		}
+		return c.Options().Password
 	}
-	return slices.DeleteFunc(found, func(s string) bool { return s == "" })
-}
-
-// secretsIn returns the passwords of a URL.
-func secretsIn(rawURL string) []string {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		return nil
-	}
-	found := []string{u.Query().Get("password"), u.Query().Get("sentinel_password")}
-	if set, ok := u.User.Password(); ok {
-		found = append(found, set)
-	}
-	return slices.DeleteFunc(found, func(s string) bool { return s == "" })
+	return ""
 }
 
 // redactedError is a server's error without passwords.
@@ -64,7 +44,9 @@ func withoutSecrets(err error, secrets []string) error {
 		text += "with arguments that are not shown"
 	}
 	for _, secret := range secrets {
-		text = setting.Hide(text, secret)
+		if secret != "" {
+			text = setting.Hide(text, secret)
+		}
 	}
 	if text == err.Error() {
 		return err
