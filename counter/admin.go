@@ -54,13 +54,11 @@ func (a *Admin) GetAll(ctx context.Context, vhost, queue string, ids []string) (
 	all := map[string][]Record{}
 	for _, id := range ids {
 		all[id] = of[hashID(id)]
-		slices.SortFunc(all[id], newestFirst)
+		slices.SortFunc(all[id], func(a, b Record) int { // the newest first
+			return cmp.Or(b.LastTime.Compare(a.LastTime), b.OpenSince.Compare(a.OpenSince))
+		})
 	}
 	return all, nil
-}
-
-func newestFirst(a, b Record) int {
-	return cmp.Or(b.LastTime.Compare(a.LastTime), b.OpenSince.Compare(a.OpenSince))
 }
 
 // Forget deletes the records of all generations of an id in a queue, counts and tombstones, and returns how many there
@@ -89,14 +87,16 @@ func (a *Admin) generationsOf(ctx context.Context, vhost, queue string, ids ...s
 		}
 	}
 	for _, set := range []string{setIndex, setDead, setRemoved} {
-		found, err := a.namesIn(ctx, Queue{vhost, queue}, set, func(name string) bool {
-			hash, _, _ := strings.Cut(name, ":")
-			return wanted[hash] && !slices.Contains(members, name)
-		})
-		if err != nil {
-			return nil, err
+		for found, err := range a.pages(ctx, Queue{vhost, queue}, set, Entry{}, scanned) {
+			if err != nil {
+				return nil, err
+			}
+			for _, e := range found {
+				if hash, _, _ := strings.Cut(e.Name, ":"); wanted[hash] && !slices.Contains(members, e.Name) {
+					members = append(members, e.Name)
+				}
+			}
 		}
-		members = append(members, found...)
 	}
 	return members, nil
 }

@@ -100,9 +100,9 @@ func TestGetFindsRemovedGenerations(t *testing.T) {
 			t.Errorf("%s: forgot %d records, %v", s.name, n, err)
 		}
 		removed := func() []string {
-			names, err := s.Counter.namesIn(t.Context(), of, setRemoved, func(string) bool { return true })
+			found, err := s.Counter.store.Page(t.Context(), of, setRemoved, Entry{}, page)
 			need(t, err)
-			return names
+			return namesOf("", found)
 		}
 		die(second)
 		s.age(t, 8*24*time.Hour, second)

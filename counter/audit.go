@@ -70,9 +70,12 @@ func (a *Admin) Audit(ctx context.Context, vhost, queue string, e AuditEntry) er
 // AuditLog returns up to limit entries of the audit log of a queue, newest first: those older than the entry with the
 // ID before, or the last ones if before is empty.
 func (a *Admin) AuditLog(ctx context.Context, vhost, queue, before string, limit int) ([]AuditEntry, error) {
-	n, err := checkPage(queue, before, limit)
-	if err != nil {
-		return nil, err
+	n := number(before) // 0: from the last entry on
+	switch {
+	case limit < 1 || limit > auditKept:
+		return nil, failed("audit log", queue, setting.New("limit", limit, fmt.Sprintf("1 to %d", auditKept)))
+	case before != "" && n < 1:
+		return nil, failed("audit log", queue, setting.New("before", before, "the ID of an entry"))
 	}
 	of := Queue{vhost, queue}
 	found, err := a.store.Page(ctx, of, setAudit, Entry{Score: n}, limit)
@@ -91,18 +94,4 @@ func (a *Admin) AuditLog(ctx context.Context, vhost, queue, before string, limit
 		}
 	}
 	return out, nil
-}
-
-// checkPage returns the number of the entry before which a page ends; 0: it begins with the last entry.
-func checkPage(queue, before string, limit int) (int64, error) {
-	n, err := int64(0), error(nil)
-	if limit < 1 || limit > auditKept {
-		err = setting.New("limit", limit, fmt.Sprintf("1 to %d", auditKept))
-	}
-	if before != "" {
-		if n = number(before); n < 1 {
-			err = setting.New("before", before, "the ID of an entry")
-		}
-	}
-	return n, failed("audit log", queue, err)
 }

@@ -102,7 +102,7 @@ func New(rdb redis.UniversalClient, opts *Options) *Counter {
 	}
 	c := &client{rdb: rdb, opts: o, secrets: []string{passwordOf(rdb)}}
 	c.cluster, _ = rdb.(*redis.ClusterClient)
-	c.pipe = newPipeline(rdb, c.cluster != nil, o)
+	c.pipe = startPipeline(&pipeline{rdb: rdb, byQueue: c.cluster != nil, flushes: maxFlushes, opts: o})
 	c.store = redisStore{c}
 	return &Counter{c}
 }
@@ -169,21 +169,14 @@ func (c *Counter) Close() error {
 // error the attempt may or may not be open: call Start again with the same token, or End. ModeIsolated only reserves
 // the attempt: call Begun before its handler.
 func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error) {
-	if err := checkLimit(limit); err != nil {
-		return Reply{}, err
+	if limit < 1 {
+		return Reply{}, fmt.Errorf("counter: start: %w", setting.New("limit", limit, "1 at least"))
 	}
 	by := func(r *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, time.Duration) {
 		return rules.Start(r, q, a, mode, limit, now)
 	}
 	return c.take(ctx, stepStart, a, by, min(limit, rules.MaxLimit), mode.String(), a.Fence, rules.CeilMillis(a.MaxAge),
 		crashArg(a))
-}
-
-func checkLimit(limit int) error {
-	if limit < 1 {
-		return fmt.Errorf("counter: start: %w", setting.New("limit", limit, "1 at least"))
-	}
-	return nil
 }
 
 // Begun makes an attempt countable that Start with ModeIsolated let run. From now on, the next Start counts a crash

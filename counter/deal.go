@@ -49,7 +49,8 @@ func (c *Counter) Deal(ctx context.Context, vhost, queue string, r DealRead) (mi
 		if doc.Err != nil || !changed {
 			return Change{}, doc.Err
 		}
-		doc.Data, doc.Expires = writeDeal(d), now.Add(dealTTL)
+		text, _ := json.Marshal(d) // it has nothing that JSON lacks
+		doc.Data, doc.Expires = string(text), now.Add(dealTTL)
 		return Change{Docs: []Doc{doc}}, nil
 	})
 	if err = cmp.Or(err, refused); err != nil {
@@ -78,9 +79,4 @@ func readDeal(text string) (d Deal) {
 		}
 	}
 	return d
-}
-
-func writeDeal(d Deal) string {
-	text, _ := json.Marshal(d) // it has nothing that JSON lacks
-	return string(text)
 }

@@ -53,7 +53,7 @@ func Dial(rawURL string, opts *Options) (*Counter, error) {
 		return nil, fmt.Errorf("counter: %w", errors.Join(store.why, rdb.Close()))
 	}
 	u, _, _ := setting.ParseURL(rawURL) // open has read it
-	password, _ := u.User.Password() // that of the sentinels, if there are some
+	password, _ := u.User.Password()    // that of the sentinels, if there are some
 	c.owned, c.host, c.secrets = true, u.Host, append(c.secrets, password)
 	return c, nil
 }

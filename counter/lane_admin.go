@@ -55,10 +55,6 @@ func (a *Admin) Lanes(ctx context.Context, vhost, queue string, most int) (lanes
 	return lanes, all, nil
 }
 
-func laneRefused(doing, queue, lane string) error {
-	return fmt.Errorf("counter: %s, queue %q, lane %q: %w", doing, queue, lane, ErrNotBlocked)
-}
-
 const (
 	// positionsRead is how many open positions of a lane Lane reads, which occupies the store for a few ms.
 	positionsRead = 500
@@ -77,7 +73,7 @@ func (a *Admin) Lane(ctx context.Context, vhost, queue, lane string) (*LaneState
 		return nil, failed("lane", queue, err)
 	}
 	if len(s.Open) == 0 {
-		return nil, laneRefused("lane", queue, lane)
+		return nil, fmt.Errorf("counter: lane, queue %q, lane %q: %w", queue, lane, ErrNotBlocked)
 	}
 	return s, nil
 }

@@ -28,8 +28,12 @@ const byOperator = "operator"
 // has failed that often already is dead-lettered at its next step. After another error than ErrNoRecord and ErrOver it
 // may be set or not. It is safe to repeat.
 func (a *Admin) LimitMessage(ctx context.Context, m Message, attempts int, n Note) error {
-	if err := checkOwnLimit(m, attempts, n); err != nil {
-		return err
+	err := checkNote(n)
+	if attempts < 0 || attempts > rules.MaxLimit {
+		err = setting.New("attempts", attempts, fmt.Sprintf("0 to %d", rules.MaxLimit))
+	}
+	if err != nil {
+		return failed("limit message", m.Queue, err)
 	}
 	n = keptNote(n)
 	return a.decide(ctx, "limit message", m, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
@@ -49,14 +53,6 @@ func (a *Admin) Reset(ctx context.Context, m Message, n Note) error {
 	return a.decide(ctx, "reset", m, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
 		return rules.Reset(r, q, n, now)
 	})
-}
-
-func checkOwnLimit(m Message, attempts int, n Note) error {
-	err := checkNote(n)
-	if attempts < 0 || attempts > rules.MaxLimit {
-		err = setting.New("attempts", attempts, fmt.Sprintf("0 to %d", rules.MaxLimit))
-	}
-	return failed("limit message", m.Queue, err)
 }
 
 // decide takes an operator's step. A refusal of the rule is an error.

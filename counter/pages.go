@@ -3,7 +3,6 @@ package counter
 import (
 	"context"
 	"iter"
-	"slices"
 
 	"github.com/strikesmq/strikes/internal/panics"
 )
@@ -97,19 +96,4 @@ func namesOf(prefix string, found []Entry) []string {
 		names[i] = prefix + e.Name
 	}
 	return names
-}
-
-// namesIn returns the names in a set that match, in its order.
-func (c *client) namesIn(ctx context.Context, of Queue, set string, match func(string) bool) (out []string, err error) {
-	for found, err := range c.pages(ctx, of, set, Entry{}, scanned) {
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range found {
-			if match(e.Name) && !slices.Contains(out, e.Name) {
-				out = append(out, e.Name)
-			}
-		}
-	}
-	return out, nil
 }

@@ -132,9 +132,9 @@ func (a *Admin) consumers(ctx context.Context, of Queue, paused *Pause) (out []C
 		}
 		names, some := make([]string, len(found)), make([]ConsumerState, len(found))
 		for i, e := range found {
-			var reader string
-			some[i], reader = parseReader(e)
-			some[i], names[i] = some[i].since(paused), docWaiting+reader
+			c, reader := parseReader(e)
+			c.Paused = c.Paused && paused != nil && !c.Seen.Before(paused.At) // else it stopped for an earlier pause
+			some[i], names[i] = c, docWaiting+reader
 		}
 		now, docs, err := a.store.Load(ctx, of, names...)
 		if err != nil {
@@ -149,7 +149,9 @@ func (a *Admin) consumers(ctx context.Context, of Queue, paused *Pause) (out []C
 			}
 		}
 	}
-	slices.SortFunc(out, byConsumer)
+	slices.SortFunc(out, func(a, b ConsumerState) int {
+		return cmp.Or(cmp.Compare(a.Consumer, b.Consumer), b.Seen.Compare(a.Seen))
+	})
 	return out, nil
 }
 
@@ -160,15 +162,4 @@ func parseReader(e Entry) (c ConsumerState, reader string) {
 	c.Seen, c.Paused = rules.Instant(e.Score), state == readerDigits["stopped"]
 	c.Breaker = state == readerDigits["breaker"]
 	return c, reader
-}
-
-// since is the state with regard to the queue's pause, nil if there is none: a process may have stopped for an earlier
-// one.
-func (c ConsumerState) since(paused *Pause) ConsumerState {
-	c.Paused = c.Paused && paused != nil && !c.Seen.Before(paused.At)
-	return c
-}
-
-func byConsumer(a, b ConsumerState) int {
-	return cmp.Or(cmp.Compare(a.Consumer, b.Consumer), b.Seen.Compare(a.Seen))
 }

@@ -70,10 +70,6 @@ type request struct {
 	left  bool // the caller no longer waits; guarded by pipeline.mu
 }
 
-func newPipeline(rdb redis.UniversalClient, cluster bool, opts Options) *pipeline {
-	return startPipeline(&pipeline{rdb: rdb, byQueue: cluster, flushes: maxFlushes, opts: opts})
-}
-
 func startPipeline(p *pipeline) *pipeline {
 	p.lines = map[slot]*line{}
 	p.idle = sync.NewCond(&p.mu)

@@ -25,19 +25,15 @@ func (a *Admin) DeadReasons(ctx context.Context, vhost, queue string, most int) 
 	return func(yield func([]DeadReason, error) bool) {
 		most := cmp.Or(max(most, 0), math.MaxInt)
 		for p, err := range a.readPages(ctx, Queue{vhost, queue}, setDead, Entry{}, min(most, longPage), most) {
-			if !yield(reasonsOf(p.texts), failed("reasons", queue, err)) || err != nil {
+			out := make([]DeadReason, 0, len(p.texts))
+			for _, text := range p.texts {
+				if r, ok := rules.DecodeDead(text); ok {
+					out = append(out, DeadReason{ID: r.ID, Cause: r.Cause, Reason: r.Reason, At: r.LastTime})
+				}
+			}
+			if !yield(out, failed("reasons", queue, err)) || err != nil {
 				return
 			}
 		}
 	}
-}
-
-func reasonsOf(texts []string) []DeadReason {
-	out := make([]DeadReason, 0, len(texts))
-	for _, text := range texts {
-		if r, ok := rules.DecodeDead(text); ok {
-			out = append(out, DeadReason{ID: r.ID, Cause: r.Cause, Reason: r.Reason, At: r.LastTime})
-		}
-	}
-	return out
 }

@@ -23,21 +23,15 @@ func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
 	if err != nil {
 		return err
 	}
-	if err = a.announceSkip(ctx, m); err != nil {
-		return failed("skip", m.Queue, err)
-	}
-	return nil
-}
-
-// announceSkip lets the process that holds the message end its wait. It also removes announcements that are over.
-func (a *Admin) announceSkip(ctx context.Context, m Message) error {
+	// An announcement lets the process that holds the message end its wait. Those that are over go.
 	of := Queue{m.VHost, m.Queue}
-	return a.insist(ctx, of, nil, func(now time.Time, _ []Doc) (Change, error) {
+	err = a.insist(ctx, of, nil, func(now time.Time, _ []Doc) (Change, error) {
 		past, err := a.past(ctx, of, setSkips, now)
 		until := now.Add(skipAnnounced)
 		return Change{Sets: append(past, Member{Set: setSkips, Name: member(m.ID, m.Generation), Score: until.UnixMilli(),
 			Expires: until.Add(time.Minute)})}, err
 	})
+	return failed("skip", m.Queue, err)
 }
 
 // past returns changes that remove members of a set whose score, a time, is before now: one page at most.
