@@ -102,7 +102,7 @@ func New(rdb redis.UniversalClient, opts *Options) *Counter {
 	}
 	c := &client{rdb: rdb, opts: o, secrets: []string{passwordOf(rdb)}}
 	c.cluster, _ = rdb.(*redis.ClusterClient)
-	c.pipe = startPipeline(&pipeline{rdb: rdb, byQueue: c.cluster != nil, flushes: maxFlushes, opts: o})
+	c.pipe = newPipeline(c.sendScripts, c.cluster != nil, maxFlushes)
 	c.store = redisStore{c}
 	return &Counter{c}
 }
@@ -129,7 +129,7 @@ func Over(store Store, opts *Options) *Counter {
 
 func over(store Store, o Options) *Counter {
 	c := &client{opts: o, store: store}
-	c.pipe = startPipeline(&pipeline{take: c.takeBatch, byQueue: true, flushes: 1})
+	c.pipe = newPipeline(c.takeBatch, true, 1)
 	return &Counter{c}
 }
 

@@ -47,7 +47,7 @@ func TestOverSharesRoundTrips(t *testing.T) {
 		waiting := func() int {
 			c.pipe.mu.Lock()
 			defer c.pipe.mu.Unlock()
-			return len(c.pipe.lines[slot{"/", "q"}].waiting)
+			return len(c.pipe.lines[Queue{"/", "q"}].waiting)
 		}
 		for waiting() < 99 {
 			time.Sleep(time.Millisecond)

@@ -31,22 +31,16 @@ const brief = time.Second
 // (go-redis has an AutoPipeline. It is experimental, keeps goroutines until it is closed, and may send a command again
 // whose connection broke.)
 type pipeline struct {
-	rdb     redis.UniversalClient
-	opts    Options
-	take    func(ctx context.Context, batch []*request) // instead of rdb: any Store
+	take    func(ctx context.Context, batch []*request) // sends a batch, and closes done of each request
 	byQueue bool                                        // a batch is of one queue
 	flushes int                                         // at a time in a line
 
 	mu    sync.Mutex
-	lines map[slot]*line // with steps under way
-	idle  *sync.Cond     // no lines
+	lines map[Queue]*line // with steps under way, see enter
+	idle  *sync.Cond      // no lines
 
 	answered atomic.Bool // the server replied to the last batch
 }
-
-// slot is where a step goes. In a Cluster it is its queue, so that a master that is down delays only the steps of its
-// queues. A Store saves one queue at a time. Else it is the zero value.
-type slot struct{ vhost, queue string }
 
 type line struct {
 	flushes int
@@ -70,13 +64,13 @@ type request struct {
 	left  bool // the caller no longer waits; guarded by pipeline.mu
 }
 
-func startPipeline(p *pipeline) *pipeline {
-	p.lines = map[slot]*line{}
+func newPipeline(take func(context.Context, []*request), byQueue bool, flushes int) *pipeline {
+	p := &pipeline{take: take, byQueue: byQueue, flushes: flushes, lines: map[Queue]*line{}}
 	p.idle = sync.NewCond(&p.mu)
 	return p
 }
 
-// do sends the step of a request, in a batch with others for its slot, and waits for its reply or the end of ctx. At
+// do sends the step of a request, in a batch with others of its line, and waits for its reply or the end of ctx. At
 // the end of ctx the step may or may not be taken; a step that still waits for a flush is not sent.
 func (p *pipeline) do(ctx context.Context, r *request) (any, error) {
 	if err := ctx.Err(); err != nil {
@@ -98,12 +92,13 @@ func (p *pipeline) do(ctx context.Context, r *request) (any, error) {
 	}
 }
 
-// enter puts a request in its line, and begins a flush if one more is allowed. If it returns a line, the caller itself
-// must flush.
-func (p *pipeline) enter(r *request) (slot, *line) {
-	var to slot
+// enter puts a request in its line, and begins a flush if one more is allowed. In a Cluster each queue has a line, so
+// that a master that is down delays only the steps of its queues, and a Store saves one queue at a time. Else there is
+// one line, that of the zero Queue. If enter returns a line, the caller itself must flush.
+func (p *pipeline) enter(r *request) (Queue, *line) {
+	var to Queue
 	if p.byQueue {
-		to = slot{r.message.VHost, r.message.Queue}
+		to = Queue{r.message.VHost, r.message.Queue}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,8 +127,8 @@ func (p *pipeline) isBrief(r *request) bool {
 
 // flushAlone sends the request of a caller that is alone, and leaves requests that arrive meanwhile to another
 // goroutine.
-func (p *pipeline) flushAlone(ctx context.Context, to slot, l *line, r *request) {
-	p.sendWithin(ctx, []*request{r})
+func (p *pipeline) flushAlone(ctx context.Context, to Queue, l *line, r *request) {
+	p.take(ctx, []*request{r})
 	if batch := p.next(to, l); batch != nil {
 		go func() {
 			p.send(batch)
@@ -143,14 +138,14 @@ func (p *pipeline) flushAlone(ctx context.Context, to slot, l *line, r *request)
 }
 
 // flush sends one batch after the other, until no request waits.
-func (p *pipeline) flush(to slot, l *line) {
+func (p *pipeline) flush(to Queue, l *line) {
 	for batch := p.next(to, l); batch != nil; batch = p.next(to, l) {
 		p.send(batch)
 	}
 }
 
 // next takes the next batch out of a line, or ends the flush.
-func (p *pipeline) next(to slot, l *line) []*request {
+func (p *pipeline) next(to Queue, l *line) []*request {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var batch []*request
@@ -176,26 +171,23 @@ func (p *pipeline) next(to slot, l *line) []*request {
 func (p *pipeline) send(batch []*request) {
 	ctx, cancel := untilLast(batch)
 	defer cancel()
-	p.sendWithin(ctx, batch)
+	p.take(ctx, batch)
 }
 
-func (p *pipeline) sendWithin(ctx context.Context, batch []*request) {
-	if p.take != nil {
-		p.take(ctx, batch)
-		return
-	}
-	calls := p.calls(ctx, batch)
-	pipe := p.rdb.Pipeline()
-	for _, c := range calls {
-		_ = pipe.Process(ctx, c) // queues it
+// sendScripts sends a batch to Redis.
+func (c *client) sendScripts(ctx context.Context, batch []*request) {
+	calls := c.calls(ctx, batch)
+	pipe := c.rdb.Pipeline()
+	for _, one := range calls {
+		_ = pipe.Process(ctx, one) // queues it
 	}
 	_, err := pipe.Exec(ctx)
-	p.answered.Store(err == nil)
-	for _, c := range calls {
-		if c.Err() == nil && err != nil && c.Val() == nil {
-			c.SetErr(err)
+	c.pipe.answered.Store(err == nil)
+	for _, one := range calls {
+		if one.Err() == nil && err != nil && one.Val() == nil {
+			one.SetErr(err)
 		}
-		c.distribute()
+		one.distribute()
 	}
 }
 
@@ -209,7 +201,7 @@ type call struct {
 // The client still follows redirects: a node that replies MOVED or ASK has run nothing.
 func (*call) NoRetry() bool { return true }
 
-func (p *pipeline) calls(ctx context.Context, batch []*request) []*call {
+func (c *client) calls(ctx context.Context, batch []*request) []*call {
 	var calls []*call
 	for _, r := range batch {
 		if to := callFor(calls, r); to != nil {
@@ -218,8 +210,8 @@ func (p *pipeline) calls(ctx context.Context, batch []*request) []*call {
 			calls = append(calls, &call{of: []*request{r}})
 		}
 	}
-	for _, c := range calls {
-		c.Cmd = redis.NewCmd(ctx, p.command(c.of)...)
+	for _, one := range calls {
+		one.Cmd = redis.NewCmd(ctx, c.command(one.of)...)
 	}
 	return calls
 }
@@ -238,16 +230,16 @@ func callFor(calls []*call, r *request) *call {
 }
 
 // command returns a call's command; scripts/record.lua describes its keys and arguments.
-func (p *pipeline) command(of []*request) []any {
+func (c *client) command(of []*request) []any {
 	first := of[0]
-	q := p.opts.queueKey(first.message.VHost, first.message.Queue)
+	q := c.opts.queueKey(first.message.VHost, first.message.Queue)
 	out := make([]any, 0, 8+len(of)*(1+len(first.args)))
 	out = append(out, first.script.command, first.script.name, 4+len(of), q+setIndex, q+docLimit,
 		q+docTombstones, q+setDead)
 	for _, r := range of {
 		out = append(out, recordKey(q, r.message))
 	}
-	out = append(out, p.opts.TTL.Milliseconds())
+	out = append(out, c.opts.TTL.Milliseconds())
 	for _, r := range of {
 		out = append(out, r.args...)
 	}

@@ -301,7 +301,7 @@ func (r *specRun) take(at int, steps []specStep) {
 		for i, s := range steps {
 			requests[i] = s.request()
 		}
-		replies, err := r.rdb.Do(r.t.Context(), r.pipe.command(requests)...).Slice()
+		replies, err := r.rdb.Do(r.t.Context(), r.command(requests)...).Slice()
 		for i, s := range steps {
 			var reply Reply
 			each := err
