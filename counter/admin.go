@@ -114,7 +114,7 @@ func (a *Admin) read(ctx context.Context, of Queue, members []string) ([]*Record
 				records = append(records, nil)
 				continue
 			}
-			r := parseRecord(Message{VHost: of.VHost, Queue: of.Name}, d.Data, 0)
+			r := parseRecord(of, d.Data)
 			if !d.Expires.IsZero() {
 				r.TTL = max(d.Expires.Sub(now), 0)
 			}

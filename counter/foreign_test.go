@@ -2,6 +2,7 @@ package counter
 
 import (
 	"errors"
+	"iter"
 	"strings"
 	"testing"
 
@@ -24,13 +25,16 @@ func TestForeignValues(t *testing.T) {
 				t.Errorf("%s: %+v, %v", id, got, err)
 			}
 		}
-		states := map[State]int{}
-		for r, err := range c.Admin().List(t.Context(), "/", "orders") {
-			need(t, err)
-			states[r.State]++
-		}
-		if diff := cmp.Diff(map[State]int{StateForeign: 2, StateLive: 1}, states); diff != "" {
-			t.Errorf("list -want +got:\n%s", diff)
+		for name, list := range map[string]iter.Seq2[Record, error]{"list": c.Admin().List(t.Context(), "/", "orders"),
+			"live": c.Admin().Live(t.Context(), "/", "orders")} {
+			states := map[State]int{}
+			for r, err := range list {
+				need(t, err)
+				states[r.State]++
+			}
+			if diff := cmp.Diff(map[State]int{StateForeign: 2, StateLive: 1}, states); diff != "" {
+				t.Errorf("%s -want +got:\n%s", name, diff)
+			}
 		}
 		found, err := c.Admin().Lookup(t.Context(), "/", "orders", []Message{message("text"), message("hash"),
 			message("ours")})

@@ -128,16 +128,17 @@ func FuzzRecord(f *testing.F) {
 	f.Add("1 0 1 0 0 . 0 0 0 0 0 . . . 0 0 4 7 . 99999999999999999999 -1 0 25\n")
 	f.Add("1 0 1 0 0 . 0 0 0 1700000000000 5 failed . . 0 0 4 0 0 .;a=f 2 0 4 0 18\nm1host\nn5\t9\thost\tboom boom")
 	f.Fuzz(func(t *testing.T, text string) {
-		r := parseRecord(Message{VHost: "/", Queue: "q"}, text, time.Minute)
-		if r.VHost != "/" || r.Queue != "q" || r.TTL != time.Minute {
-			t.Errorf("%q is of %q, %q, for %v", text, r.VHost, r.Queue, r.TTL)
+		of := Queue{"/", "q"}
+		r := parseRecord(of, text)
+		if r.VHost != "/" || r.Queue != "q" {
+			t.Errorf("%q is of %q, %q", text, r.VHost, r.Queue)
 		}
 		if len(r.Tokens) > 1+strings.Count(text, ";") || len(r.ID)+len(r.Generation)+len(r.Consumer)+
 			len(r.Reason) > len(text) {
 			t.Errorf("%q was read as %+v", text, r)
 		}
 		if r.State != StateForeign {
-			again := parseRecord(r.Message, rules.Encode(r), time.Minute)
+			again := parseRecord(of, rules.Encode(r))
 			if diff := cmp.Diff(r, again, cmpopts.EquateEmpty()); diff != "" && canonical(r) {
 				t.Errorf("%q was read and written as another record: -read +read again\n%s", text, diff)
 			}

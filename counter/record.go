@@ -7,13 +7,13 @@ import (
 	"github.com/strikesmq/strikes/counter/rules"
 )
 
-// parseRecord reads a record. Text that it cannot read has StateForeign.
-func parseRecord(m Message, text string, ttl time.Duration) Record {
+// parseRecord reads a record of a queue. Text that it cannot read has StateForeign.
+func parseRecord(of Queue, text string) Record {
 	r, ok := rules.Decode(text)
 	if !ok {
-		r = Record{Message: m, State: StateForeign}
+		r.State = StateForeign
 	}
-	r.VHost, r.Queue, r.TTL = m.VHost, m.Queue, ttl
+	r.VHost, r.Queue = of.VHost, of.Name
 	return r
 }
 

@@ -570,7 +570,7 @@ func (r *specRun) checkRecord(m Message, want specRecord, expected bool) {
 		}
 		return
 	}
-	got, wanted := parseRecord(Message{VHost: "/", Queue: "orders"}, text, 0), want.record(r.begin)
+	got, wanted := parseRecord(Queue{"/", "orders"}, text), want.record(r.begin)
 	passed := time.Duration(r.now()-r.begin) * time.Millisecond
 	align(timesOf(&got), timesOf(&wanted), 0, passed)
 	if fence := r.fence(m, want.Fence, got.Fence); fence == want.Fence {

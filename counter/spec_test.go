@@ -140,7 +140,7 @@ func TestSpecRecords(t *testing.T) {
 		Fields    *specRecord
 	}
 	for _, c := range specCases[recordCase](t, "records.json") {
-		got := parseRecord(Message{VHost: "/", Queue: "orders"}, string(c.Text), 0)
+		got := parseRecord(Queue{"/", "orders"}, string(c.Text))
 		if c.Fields == nil {
 			if got.State != StateForeign {
 				t.Errorf("%s (%s): read as a record: %+v", c.Name, c.Why, got)

@@ -161,7 +161,7 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) erro
 				s.Partial = true
 				return nil
 			}
-			r := parseRecord(Message{VHost: of.VHost, Queue: of.Name}, text, 0)
+			r := parseRecord(of, text)
 			if r.State != StateLive || r.Counted() == 0 && r.OpenToken == "" {
 				continue
 			}
