@@ -176,7 +176,7 @@ func (c *client) decide(about []Doc, record Doc, t *taking, now time.Time) (Chan
 	if err != nil {
 		return Change{}, err
 	}
-	after, was := before, listing{r.State, r.Listed, r.TTL > 0}
+	after, was := before, r
 	if before.Holding != nil {
 		after.Holding = new(*before.Holding)
 	}
@@ -186,7 +186,7 @@ func (c *client) decide(about []Doc, record Doc, t *taking, now time.Time) (Chan
 	switch {
 	case keep > 0:
 		now = now.Truncate(time.Millisecond)
-		r.Listed = was.listed
+		r.Listed = was.Listed
 		change.Sets = place(&r, was, after.Tombstones.Count > before.Tombstones.Count, c.opts.TTL, keep, now)
 		record.Data, record.Expires = rules.Encode(r), now.Add(keep)
 	case len(change.Docs) == 0: // nor has the breaker learned of a success
@@ -328,21 +328,14 @@ func pauseFields(q rules.Queue) map[string]string {
 	return fields
 }
 
-// listing says in which set of its queue a record is.
-type listing struct {
-	state  State
-	listed time.Time
-	exists bool
-}
-
 // moveAgain is how long a record stays where it is in the index before a step moves it.
 const moveAgain = time.Second
 
 // place puts a record into the set where it belongs, as save in scripts/record.lua does. The index has the records that
 // an operator may want to see, dead the tombstones whose dead letters were not removed. removed, which the scripts do
-// not know, has the other tombstones of later generations, because only a search finds these. died: the step wrote the
-// tombstone.
-func place(r *Record, was listing, died bool, ttl, keep time.Duration, now time.Time) (moves []Member) {
+// not know, has the other tombstones of later generations, because only a search finds these. was is the record before
+// the step; died: the step wrote the tombstone.
+func place(r *Record, was Record, died bool, ttl, keep time.Duration, now time.Time) (moves []Member) {
 	name, set, every := member(r.ID, r.Generation), "", moveAgain
 	expires := now.Add(keep).Add(keep) // twice keep may overflow
 	switch {
@@ -358,9 +351,9 @@ func place(r *Record, was listing, died bool, ttl, keep time.Duration, now time.
 	}
 	former := ""
 	switch {
-	case !was.listed.IsZero() && was.state == StateDeadLetter:
+	case !was.Listed.IsZero() && was.State == StateDeadLetter:
 		former = setDead
-	case !was.listed.IsZero(), !was.exists: // an expired record may be in it
+	case !was.Listed.IsZero(), was.TTL == 0: // an expired record may be in it
 		former = setIndex
 	}
 	if former != "" && former != set {
