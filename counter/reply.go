@@ -36,8 +36,8 @@ func parseReply(reply any) (Reply, error) {
 		}
 	}
 	name, _ := list[0].(string)
-	code, ok := rules.ParseReplyCode(name)
-	if !ok {
+	code := ReplyCode(name)
+	if !code.OfScript() {
 		return Reply{}, fmt.Errorf("%w: code %.80q", ErrReply, fmt.Sprint(list[0]))
 	}
 	cause, _ := list[6].(string)

@@ -1,63 +1,47 @@
 package rules
 
 import (
-	"fmt"
+	"slices"
 	"time"
 )
 
-// ReplyCode is the order of a step to the consumer.
-type ReplyCode int
+// ReplyCode is the order of a step to the consumer, as the scripts write it.
+type ReplyCode string
 
 // The reply of the steps. Start, Begun and Fail return the first eleven.
 const (
-	ReplyRun       ReplyCode = iota + 1 // Start: run the handler
-	ReplyWait                           // Start: wait for Reply.Wait, then Start again with the same token
-	ReplySuspect                        // Start: let no other handler run, then Start with ModeIsolated and the same token
-	ReplyRequeue                        // Fail: hold the delivery for Reply.Wait, then requeue it
-	ReplyExhausted                      // Start, Fail: dead-letter the message
+	ReplyRun       ReplyCode = "RUN"       // Start: run the handler
+	ReplyWait      ReplyCode = "WAIT"      // Start: wait for Reply.Wait, then Start again with the same token
+	ReplySuspect   ReplyCode = "SUSPECT"   // Start: let no other handler run, then Start again with ModeIsolated
+	ReplyRequeue   ReplyCode = "REQUEUE"   // Fail: hold the delivery for Reply.Wait, then requeue it
+	ReplyExhausted ReplyCode = "EXHAUSTED" // Start, Fail: dead-letter the message
 	// Start, Fail, with Attempt.Delay: publish a copy with Reply.CopyNumber, then Moved, then ack
-	ReplyMove
-	ReplySuperseded // Start, Fail, with Attempt.Delay: ack, a copy takes the place of this delivery
-	ReplyHeld       // Start, Fail, with Attempt.HoldsQueue: keep the delivery; its queue is paused
+	ReplyMove       ReplyCode = "MOVE"
+	ReplySuperseded ReplyCode = "SUPERSEDED" // Start, Fail, with Attempt.Delay: ack, a copy takes its place
+	ReplyHeld       ReplyCode = "HELD"       // Start, Fail, with Attempt.HoldsQueue: keep it; its queue is paused
 	// Fail, with Attempt.Progress: the failure is not counted: hold the delivery for its next attempt
-	ReplyUncounted
-	ReplyBegun // Begun: call the handler
+	ReplyUncounted ReplyCode = "UNCOUNTED"
+	ReplyBegun     ReplyCode = "BEGUN" // Begun: call the handler
 	// Begun: do not call it: the attempt is not open any more. End it, and begin another
-	ReplyGone
-	ReplyEnded   // End
-	ReplyMoved   // Moved
-	ReplyLimited // LimitMessage
-	ReplyReset   // Reset
-	ReplyNone    // LimitMessage, Reset, Skip, NoteRemoved: the generation has no record
-	ReplyOver    // LimitMessage, Skip: the message was handled or dead-lettered
-	ReplyRemoved // NoteRemoved
-	ReplySkipped // Skip
+	ReplyGone    ReplyCode = "GONE"
+	ReplyEnded   ReplyCode = "ENDED"   // End
+	ReplyMoved   ReplyCode = "MOVED"   // Moved
+	ReplyLimited ReplyCode = "LIMITED" // LimitMessage
+	ReplyReset   ReplyCode = "RESET"   // Reset
+	ReplyNone    ReplyCode = "NONE"    // LimitMessage, Reset, Skip, NoteRemoved: the generation has no record
+	ReplyOver    ReplyCode = "OVER"    // LimitMessage, Skip: the message was handled or dead-lettered
+	ReplyRemoved ReplyCode = "REMOVED" // NoteRemoved
+	ReplySkipped ReplyCode = "SKIPPED" // Skip
 )
 
-var replyCodes = map[string]ReplyCode{
-	"RUN": ReplyRun, "WAIT": ReplyWait, "SUSPECT": ReplySuspect, "REQUEUE": ReplyRequeue,
-	"EXHAUSTED": ReplyExhausted,
-	"MOVE":      ReplyMove, "SUPERSEDED": ReplySuperseded, "HELD": ReplyHeld, "UNCOUNTED": ReplyUncounted,
-	"BEGUN": ReplyBegun, "GONE": ReplyGone,
-	"ENDED": ReplyEnded, "MOVED": ReplyMoved, "LIMITED": ReplyLimited, "RESET": ReplyReset,
-	"REMOVED": ReplyRemoved, "SKIPPED": ReplySkipped,
-	"NONE": ReplyNone, "OVER": ReplyOver,
-}
+// codes are the replies of the scripts.
+var codes = []ReplyCode{ReplyRun, ReplyWait, ReplySuspect, ReplyRequeue, ReplyExhausted, ReplyMove, ReplySuperseded,
+	ReplyHeld, ReplyUncounted, ReplyBegun, ReplyGone, ReplyEnded}
 
-// ParseReplyCode reads a text of String; false: it is no reply.
-func ParseReplyCode(name string) (ReplyCode, bool) {
-	v, ok := replyCodes[name]
-	return v, ok
-}
+// OfScript reports whether a script has this reply.
+func (v ReplyCode) OfScript() bool { return slices.Contains(codes, v) }
 
-func (v ReplyCode) String() string {
-	for name, is := range replyCodes {
-		if is == v {
-			return name
-		}
-	}
-	return fmt.Sprintf("ReplyCode(%d)", int(v))
-}
+func (v ReplyCode) String() string { return string(v) }
 
 // Reply is the store's reply to a step.
 type Reply struct {
