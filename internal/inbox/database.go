@@ -7,17 +7,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 )
 
 // Database is a kind of database: its SQL, its limits and its errors.
 type Database struct {
 	name      string
-	longestID int                     // in bytes
-	insert    string                  // of a mark: it reports one row if the mark is new
-	ends      bool                    // insert takes the milliseconds after which an idle transaction is ended, or NULL
-	forget    string                  // some old marks of a queue
-	ago       func(time.Duration) any // for forget
+	longestID int    // in bytes
+	insert    string // of a mark: it reports one row if the mark is new
+	ends      bool   // insert takes the milliseconds after which an idle transaction is ended, or NULL
+	forget    string // some marks of a queue that are older than so many seconds
 
 	code  func(error) string // of the server's error; empty: it is not the server's
 	hints map[string]string  // the remedies, by code

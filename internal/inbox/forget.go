@@ -15,8 +15,9 @@ func (db *Database) Forget(ctx context.Context, queue string, keep time.Duration
 		return 0, fmt.Errorf("inbox of queue %q: forgetting marks: keep is %v; keep them for longer than a message may be "+
 			"in the queue", queue, keep)
 	}
+	seconds := strconv.FormatFloat(keep.Seconds(), 'f', 6, 64)
 	for {
-		rows, err := exec(ctx, db.forget, []byte(queue), db.ago(keep))
+		rows, err := exec(ctx, db.forget, []byte(queue), seconds)
 		if forgotten += rows; err != nil {
 			return forgotten, fmt.Errorf("inbox of queue %q: forgetting marks that are older than %v: %w", queue, keep,
 				db.explain(err))
@@ -26,5 +27,3 @@ func (db *Database) Forget(ctx context.Context, queue string, keep time.Duration
 		}
 	}
 }
-
-func seconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 6, 64) }

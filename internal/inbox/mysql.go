@@ -3,7 +3,6 @@ package inbox
 import (
 	"fmt"
 	"regexp"
-	"time"
 )
 
 // MySQLSchema makes the table, and changes nothing if it is there.
@@ -26,7 +25,6 @@ var MySQL = &Database{
 	insert: `INSERT INTO strikes_inbox (queue, id, generation, fence) VALUES (?, ?, ?, ?)
 ON DUPLICATE KEY UPDATE fence = fence + 1`,
 	forget: `DELETE FROM strikes_inbox WHERE queue = ? AND done < current_timestamp(6) - INTERVAL ? SECOND LIMIT 1000`,
-	ago:    func(d time.Duration) any { return seconds(d) },
 	code:   numberOf,
 	hints: map[string]string{
 		"1146": "create the table with the Schema of MySQL",

@@ -1,7 +1,5 @@
 package inbox
 
-import "time"
-
 // PostgreSQLSchema makes the table, and changes nothing if it is there. CREATE INDEX IF NOT EXISTS would wait for all
 // handlers that run, and let no other begin meanwhile.
 const PostgreSQLSchema = `DO $$ BEGIN
@@ -32,8 +30,8 @@ FROM set_config('idle_in_transaction_session_timeout',
 ON CONFLICT DO NOTHING`,
 	ends: true,
 	forget: `DELETE FROM strikes_inbox WHERE ctid = ANY(ARRAY(
-SELECT ctid FROM strikes_inbox WHERE queue = $1::bytea AND done < now() - $2::text::interval LIMIT 1000))`,
-	ago:  func(d time.Duration) any { return seconds(d) + " seconds" },
+SELECT ctid FROM strikes_inbox WHERE queue = $1::bytea AND done < now() - make_interval(secs => $2::text::float8)
+	LIMIT 1000))`,
 	code: stateOf,
 	hints: map[string]string{
 		"42P01": "create the table with Schema",
