@@ -55,6 +55,8 @@ type Base struct {
 	Database string
 	Password string
 	Faults   []Fault
+	Code     func(error) string // of the server's reply; empty if there was none
+	Gone     func(error) bool   // the driver says that the server is out of reach
 }
 
 // With returns a copy of b that has opts, with the defaults filled in.
@@ -150,16 +152,15 @@ func Docs(names []string, found map[string]counter.Doc) []counter.Doc {
 	return docs
 }
 
-// Failed returns err as a counter.StoreError of one line without the password, or nil if err is nil. code is that of
-// the server's reply, or empty if there was none. Then gone reports whether the driver says that the server is out of
-// reach.
-func (b *Base) Failed(err error, code string, gone bool) error {
+// Failed returns err as a counter.StoreError of one line without the password, or nil if err is nil. It leaves
+// undecided whether a Save was done.
+func (b *Base) Failed(err error) error {
 	if err == nil {
 		return nil
 	}
 	var network net.Error
 	fault, do := counter.FaultOther, ""
-	switch {
+	switch code := b.Code(err); {
 	case errors.Is(err, ErrSchema):
 		fault = counter.FaultNotSetUp
 	case code != "":
@@ -169,7 +170,7 @@ func (b *Base) Failed(err error, code string, gone bool) error {
 	case errors.Is(err, context.Canceled):
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
 		fault = counter.FaultSlow
-	case gone || errors.As(err, &network):
+	case b.Gone(err), errors.As(err, &network):
 		fault = counter.FaultUnreachable
 	}
 	// pgx puts each address on a line.

@@ -18,8 +18,8 @@ func TestFailed(t *testing.T) {
 		{errors.New("no table strikes_doc"), "", "no table strikes_doc"},
 		{errors.New("denied"), "GRANT SELECT ON strikes_doc", "denied; GRANT SELECT ON strikes_doc"},
 	} {
-		b := Base{Password: password, Faults: []Fault{{Codes: "1", Do: tt.do}}}
-		err := b.Failed(tt.err, "1", false)
+		b := Base{Password: password, Faults: []Fault{{Codes: "1", Do: tt.do}}, Code: func(error) string { return "1" }}
+		err := b.Failed(tt.err)
 		if !strings.Contains(err.Error(), tt.want) || !errors.Is(err, tt.err) {
 			t.Errorf("got %q, want %q", err, tt.want)
 		}

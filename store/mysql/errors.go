@@ -53,14 +53,10 @@ func codeOf(err error) string {
 	return ""
 }
 
-// failed returns err as a counter.StoreError, without the password. It leaves undecided whether a Save was done.
-func failed(b *sqlstore.Base, err error) error {
-	gone := errors.Is(err, driver.ErrBadConn) || errors.Is(err, driverOf.ErrInvalidConn) || errors.Is(err, io.EOF) ||
+func isGone(err error) bool {
+	return errors.Is(err, driver.ErrBadConn) || errors.Is(err, driverOf.ErrInvalidConn) || errors.Is(err, io.EOF) ||
 		errors.Is(err, io.ErrUnexpectedEOF)
-	return b.Failed(err, codeOf(err), gone)
 }
-
-func (s *Store) failed(err error) error { return failed(&s.base, err) }
 
 // transient are the errors after which the same Save may succeed:
 //   - 1062: another process inserted the document

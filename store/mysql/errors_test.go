@@ -145,7 +145,7 @@ func TestNumbers(t *testing.T) {
 		1050: {counter.FaultOther, false},
 	} {
 		err := &driverOf.MySQLError{Number: number}
-		expect(t, fmt.Sprint(number), failed(&sqlstore.Base{Faults: faults}, err), want.fault, "")
+		expect(t, fmt.Sprint(number), (&sqlstore.Base{Faults: faults, Code: codeOf}).Failed(err), want.fault, "")
 		if passes(err) != want.passes {
 			t.Errorf("%d passes: %v", number, !want.passes)
 		}

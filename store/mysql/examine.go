@@ -21,7 +21,7 @@ func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
 	began := time.Now()
 	err := s.db.QueryRowContext(ctx, "SELECT current_user(), database(), "+micros).Scan(&user, &database, &at)
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, s.base.Failed(err)
 	}
 	server := sqlstore.Server{Addr: s.base.Addr, User: user,
 		Ahead: time.UnixMicro(at).Sub(began.Add(time.Since(began) / 2))}
@@ -35,7 +35,7 @@ func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
 		return err
 	})
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, s.base.Failed(err)
 	}
 	server.Release, server.TooOld = releaseOf(settings["version"])
 	for _, name := range []string{"read_only", "super_read_only", "innodb_read_only", "tx_read_only",
@@ -53,7 +53,7 @@ func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
 	}
 	if server.Primary == "" { // a read-only server refuses to explain a write
 		if server.Denied, err = s.denied(ctx, user, database); err != nil {
-			return nil, s.failed(err)
+			return nil, s.base.Failed(err)
 		}
 	}
 	return server.Findings(), nil

@@ -49,7 +49,7 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 func (s *Store) read(ctx context.Context, q *query, do func(rows *sql.Rows, set int) error) error {
 	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
-	return s.failed(s.each(ctx, s.db, q, do))
+	return s.base.Failed(s.each(ctx, s.db, q, do))
 }
 
 // each calls do for each row of each result.

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -67,7 +66,7 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 	config.Params["innodb_lock_wait_timeout"] = strconv.Itoa(int(math.Ceil(s.base.Timeout.Seconds())))
 	connect, err := driverOf.NewConnector(config)
 	if err != nil {
-		return nil, fmt.Errorf("mysql: %w", s.failed(err))
+		return nil, fmt.Errorf("mysql: %w", s.base.Failed(err))
 	}
 	s.db = sql.OpenDB(connector{connect, s})
 	s.db.SetMaxOpenConns(conns)
@@ -78,11 +77,9 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 }
 
 func baseOf(config *driverOf.Config) sqlstore.Base {
-	return sqlstore.Base{Addr: config.Addr, Database: config.DBName, Password: config.Passwd, Faults: faults}
+	return sqlstore.Base{Addr: config.Addr, Database: config.DBName, Password: config.Passwd, Faults: faults,
+		Code: codeOf, Gone: isGone}
 }
-
-// defaultConns is the number of connections at most.
-func defaultConns() int { return max(4, runtime.NumCPU()) }
 
 // connector makes connections to a database with the schema.
 type connector struct {

@@ -38,7 +38,7 @@ func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.C
 		case err == nil:
 			versions = append(versions, made...)
 		case !passes(err) || ctx.Err() != nil:
-			return nil, s.failed(err)
+			return nil, s.base.Failed(err)
 		}
 	}
 	return sqlstore.Saved(changes, versions), nil

@@ -47,12 +47,12 @@ func Migrate(ctx context.Context, rawURL string) error {
 	base := baseOf(config)
 	connect, err := driverOf.NewConnector(config)
 	if err != nil {
-		return fmt.Errorf("mysql: migrating: %w", failed(&base, err))
+		return fmt.Errorf("mysql: migrating: %w", base.Failed(err))
 	}
 	db := sql.OpenDB(connect)
 	defer db.Close()
 	if err := migrate(ctx, db); err != nil {
-		return fmt.Errorf("mysql: migrating: %w", failed(&base, err))
+		return fmt.Errorf("mysql: migrating: %w", base.Failed(err))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +45,7 @@ func parse(rawURL string) (config *driverOf.Config, conns int, err error) {
 	if path := parameters.Get("socket"); path != "" {
 		config.Net, config.Addr = "unix", path
 	}
-	config.Timeout, conns = 2*time.Second, defaultConns()
+	config.Timeout, conns = 2*time.Second, max(4, runtime.NumCPU())
 	if text := parameters.Get("connect_timeout"); text != "" {
 		if config.Timeout, err = time.ParseDuration(text); err != nil || config.Timeout <= 0 {
 			return nil, 0, setting.New("parameter connect_timeout", text, "a duration such as 5s")

@@ -49,14 +49,10 @@ func codeOf(err error) string {
 	return ""
 }
 
-// failed returns err as a counter.StoreError, without the password. It leaves undecided whether a Save was done.
-func failed(b *sqlstore.Base, err error) error {
-	gone := err != nil && (errors.As(err, new(*pgconn.ConnectError)) || pgconn.SafeToRetry(err) ||
-		strings.Contains(err.Error(), "closed") || strings.Contains(err.Error(), "EOF"))
-	return b.Failed(err, codeOf(err), gone)
+func isGone(err error) bool {
+	return errors.As(err, new(*pgconn.ConnectError)) || pgconn.SafeToRetry(err) ||
+		strings.Contains(err.Error(), "closed") || strings.Contains(err.Error(), "EOF")
 }
-
-func (s *Store) failed(err error) error { return failed(&s.base, err) }
 
 // passes reports whether an error says that nothing was saved, and that the same Save may succeed now: two processes
 // inserted the same document, or waited for each other.

@@ -31,7 +31,7 @@ func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
 		unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) p)`).
 		Scan(&version, &release, &commit, &user, &replica, &at, &may)
 	if err != nil {
-		return nil, s.failed(err)
+		return nil, s.base.Failed(err)
 	}
 	server := sqlstore.Server{Addr: s.base.Addr, Release: "PostgreSQL " + release, User: user,
 		Ahead: time.UnixMicro(at).Sub(began.Add(time.Since(began) / 2))}

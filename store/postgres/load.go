@@ -103,7 +103,7 @@ func (s *Store) Count(ctx context.Context, of counter.Queue, set string, from in
 func (s *Store) query(ctx context.Context, sql string, args, scans []any, each func()) error {
 	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
-	return s.failed(s.on(ctx, []string{sql}, func(conn *pgxpool.Conn, named bool) error {
+	return s.base.Failed(s.on(ctx, []string{sql}, func(conn *pgxpool.Conn, named bool) error {
 		var rows pgx.Rows
 		if named {
 			rows, _ = conn.Query(ctx, sql, args...)

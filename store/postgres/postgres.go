@@ -87,7 +87,7 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 		return err
 	}
 	if s.pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
-		return nil, fmt.Errorf("postgres: %w", s.failed(err))
+		return nil, fmt.Errorf("postgres: %w", s.base.Failed(err))
 	}
 	s.stopCleaning = sqlstore.Clean(s.sweep(cleanDocs), s.sweep(cleanMembers))
 	return s, nil
@@ -95,8 +95,9 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 
 func baseOf(config *pgxpool.Config) sqlstore.Base {
 	c := config.ConnConfig
-	return sqlstore.Base{Addr: fmt.Sprintf("%s:%d", c.Host, c.Port), Password: c.Password, Faults: faults,
-		Database: cmp.Or(c.Database, c.User)} // without one in the URL, the server takes the user's
+	return sqlstore.Base{Addr: fmt.Sprintf("%s:%d", c.Host, c.Port), Password: c.Password,
+		Database: cmp.Or(c.Database, c.User), // without one in the URL, the server takes the user's
+		Faults:   faults, Code: codeOf, Gone: isGone}
 }
 
 // parse reads a URL.

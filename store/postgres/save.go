@@ -35,7 +35,7 @@ func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.C
 				break
 			}
 			if !passes(err) || ctx.Err() != nil {
-				return nil, s.failed(err)
+				return nil, s.base.Failed(err)
 			}
 		}
 	}

@@ -50,7 +50,7 @@ func Migrate(ctx context.Context, rawURL string) error {
 	base := baseOf(config)
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
-		return fmt.Errorf("postgres: migrating: %w", failed(&base, err))
+		return fmt.Errorf("postgres: migrating: %w", base.Failed(err))
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it is given up
 	// The query for the version sees what was committed while the lock was waited for.
@@ -72,7 +72,7 @@ func Migrate(ctx context.Context, rawURL string) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("postgres: migrating: %w", failed(&base, err))
+		return fmt.Errorf("postgres: migrating: %w", base.Failed(err))
 	}
 	return nil
 }
