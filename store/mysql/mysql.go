@@ -143,26 +143,18 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// The longest keys: they fit the 3,072 bytes of a key of InnoDB.
-const (
-	maxQueue = 1024
-	maxSet   = 512
-	maxName  = 1024
-)
+// maxQueue is the longest key of a queue, in bytes. The server itself refuses longer names of documents and sets,
+// because its mode is strict.
+const maxQueue = 1024
 
-// queue is the key of a queue. One that is too long is refused here, whatever sql_mode does with it.
+// queue is the key of a queue. One that is too long is refused here, because to the server it is one without documents.
 func (s *Store) queue(of counter.Queue) ([]byte, error) {
 	key := s.base.Key(of)
-	return key, tooLong("the key of prefix, vhost and queue", string(key), maxQueue)
-}
-
-// tooLong refuses a key of more bytes than the limit.
-func tooLong(of, key string, limit int) error {
-	if len(key) <= limit {
-		return nil
+	if len(key) <= maxQueue {
+		return key, nil
 	}
-	return &counter.StoreError{Fault: counter.FaultOther,
-		Err: fmt.Errorf("%s has %d bytes; this store keeps %d; use a shorter one", of, len(key), limit)}
+	return nil, &counter.StoreError{Fault: counter.FaultOther, Err: fmt.Errorf("the key of prefix, vhost and queue has "+
+		"%d bytes; this store keeps %d; use a shorter one", len(key), maxQueue)}
 }
 
 // micros is the time by the server's clock, whatever the time zone is.

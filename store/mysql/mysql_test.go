@@ -106,7 +106,7 @@ func TestKeys(t *testing.T) {
 	}
 	names := []string{"", "\x00", " ", "a", "A", "a ", "a\x00", "a\x00\x00", "\xe4", "\xc3\xa4", "ss", "\xc3\x9f", "'",
 		"\\",
-		"%", string(every), strings.Repeat("\xff", 255), strings.Repeat("x", maxName-2), strings.Repeat("x", maxName-3)}
+		"%", string(every), strings.Repeat("\xff", 255), strings.Repeat("x", 1022), strings.Repeat("x", 1021)}
 	of := counter.Queue{VHost: string(every), Name: strings.Repeat("\xff", 255)}
 	var changes []counter.Change
 	for _, name := range names {
@@ -145,12 +145,12 @@ func TestKeys(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	for name, c := range map[string]counter.Change{
-		"document": {Docs: []counter.Doc{{Name: strings.Repeat("x", maxName+1), Data: "x"}}},
-		"member":   {Sets: []counter.Member{{Set: "s", Name: strings.Repeat("x", maxName+1)}}},
-		"set":      {Sets: []counter.Member{{Set: strings.Repeat("x", maxSet+1), Name: "x"}}},
+		"document": {Docs: []counter.Doc{{Name: strings.Repeat("x", 1025), Data: "x"}}},
+		"member":   {Sets: []counter.Member{{Set: "s", Name: strings.Repeat("x", 1025)}}},
+		"set":      {Sets: []counter.Member{{Set: strings.Repeat("x", 513), Name: "x"}}},
 	} {
 		_, err := s.Save(t.Context(), of, c)
-		expect(t, name, err, counter.FaultOther, "this store keeps")
+		expect(t, name, err, counter.FaultOther, "too long")
 	}
 	_, _, err = s.Load(t.Context(), counter.Queue{Name: strings.Repeat("x", maxQueue)})
 	expect(t, "queue", err, counter.FaultOther, "this store keeps 1024")

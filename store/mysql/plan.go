@@ -72,24 +72,6 @@ func (p *plan) row(name string) *row {
 	return p.rows[name]
 }
 
-// check refuses names that are too long.
-func (p *plan) check() error {
-	const ofMessage = "the key of a message's id and generation"
-	for name := range p.rows {
-		if err := tooLong(ofMessage, name, maxName); err != nil {
-			return err
-		}
-	}
-	for _, c := range p.changes {
-		for _, m := range c.Sets {
-			if err := cmp.Or(tooLong("the name of a set", m.Set, maxSet), tooLong(ofMessage, m.Name, maxName)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // names returns the names of some documents in their order.
 func (p *plan) names(which func(*row) bool) (names []string) {
 	for name, r := range p.rows {

@@ -30,9 +30,6 @@ func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.C
 	versions := make([]int64, 0, len(changes))
 	for len(versions) < len(changes) {
 		p := planOf(queue, changes[len(versions):])
-		if err := p.check(); err != nil {
-			return nil, err
-		}
 		made, err := s.saveSome(ctx, p)
 		switch {
 		case err == nil:
