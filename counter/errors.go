@@ -9,11 +9,18 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/internal/setting"
 )
 
 // ErrUnsafeClient is wrapped by every method of a Counter whose client has unsafe settings. The text names the setting:
 // change it, or use Dial.
 var ErrUnsafeClient = errors.New("unsafe Redis client")
+
+// A FieldError says which setting is refused; nothing was done with it. Field is its name, such as "Prefix". Value is
+// the refused value, as text, never with a password. Want says which values are allowed. errors.As finds it; a retry
+// does not help.
+type FieldError = setting.FieldError
 
 // StoreFault is why the store failed.
 type StoreFault string
