@@ -182,8 +182,7 @@ func (b *Breaker) lengthen(message, reason string, size int, now time.Time) bool
 	if slices.ContainsFunc(b.Streak, func(f StreakFailure) bool { return f.Message == failed.Message }) {
 		return false
 	}
-	reason, _, _ = strings.Cut(strings.TrimLeft(strings.ReplaceAll(reason, "\r", "\n"), "\n"), "\n")
-	reason = reason[:min(len(reason), maxNoteLine)]
+	reason = firstLine(reason)
 	if len(b.Streak) == 0 || numbers.ReplaceAllString(b.Reason, "0") != numbers.ReplaceAllString(reason, "0") {
 		b.Alike = 0
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // MaxHistory is how many counted attempts a history has.
@@ -23,38 +24,30 @@ type AttemptNote struct {
 	Token    string // of a crash: its attempt; else empty
 }
 
-// noteLine is the first line of a reason as a history keeps it.
+// firstLine is the first line of a reason that is not empty, cut to the length that is noted.
+func firstLine(reason string) string {
+	line, _, _ := strings.Cut(strings.TrimLeft(strings.ReplaceAll(reason, "\r", "\n"), "\n"), "\n")
+	return line[:min(len(line), maxNoteLine)]
+}
+
+// noteLine is the first line of a reason as a history keeps it. The last character of one that was cut may be a part of
+// one, and goes.
 func noteLine(reason string) string {
-	line := strings.TrimLeft(reason, "\r\n")
-	if end := strings.IndexAny(line, "\r\n"); end >= 0 {
-		line = line[:end]
+	line := strings.ReplaceAll(firstLine(reason), "\t", " ")
+	end := len(line)
+	for end > 0 && !utf8.RuneStart(line[end-1]) {
+		end--
 	}
-	return wholeCharacters(noteText(line))
+	if len(line) == maxNoteLine && end > 0 && line[end-1] >= utf8.RuneSelf {
+		line = line[:end-1]
+	}
+	return line
 }
 
 // noteConsumer is a consumer as a history keeps it.
 func noteConsumer(consumer string) string {
-	return noteText(strings.NewReplacer("\r", " ", "\n", " ").Replace(consumer))
-}
-
-func noteText(text string) string {
-	text = strings.ReplaceAll(text, "\t", " ")
-	return text[:min(len(text), maxNoteLine)]
-}
-
-// wholeCharacters removes the last character of a text that was cut, which may be a part of one.
-func wholeCharacters(text string) string {
-	end := len(text)
-	if end < maxNoteLine {
-		return text
-	}
-	for end > 0 && text[end-1] >= 0x80 && text[end-1] < 0xC0 {
-		end--
-	}
-	if end > 0 && text[end-1] >= 0xC0 {
-		return text[:end-1]
-	}
-	return text
+	line := strings.NewReplacer("\r", " ", "\n", " ", "\t", " ").Replace(consumer)
+	return line[:min(len(line), maxNoteLine)]
 }
 
 // note adds a counted attempt to the history.
