@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -84,11 +85,19 @@ func (s redisStore) Examine(ctx context.Context) ([]Finding, error) {
 		return nil, s.storeError(err)
 	}
 	found, err := s.examineServers(ctx)
-	findings := append(s.permissionRule(lacking), found...)
-	if err != nil && (!lacks(err) || len(lacking) == 0) { // else a finding says it already
-		return findings, s.storeError(err)
+	if len(lacking) > 0 {
+		found = append([]Finding{{
+			Code: "store-acl", Severe: true,
+			Seen: fmt.Sprintf("this user of the store may not run %s on keys that begin with %q", strings.Join(lacking, ", "),
+				s.opts.Prefix+":"),
+			Impact: "the steps that need it fail, and failed messages are held until their session ends",
+			Fix:    "run as an administrator of the store: " + s.setUser(),
+		}}, found...)
 	}
-	return findings, nil
+	if err != nil && (!lacks(err) || len(lacking) == 0) { // else a finding says it already
+		return found, s.storeError(err)
+	}
+	return found, nil
 }
 
 // Refusals returns a finding for each reason why a server refuses writes now. It asks each server (each master of a
@@ -136,10 +145,10 @@ func (c *client) eachServer(ctx context.Context, f func(context.Context, *redis.
 	case *redis.Client:
 		return f(ctx, rdb)
 	case *redis.ClusterClient:
-		turn := make(chan struct{}, 1)
+		var turn sync.Mutex
 		return rdb.ForEachMaster(ctx, func(ctx context.Context, server *redis.Client) error {
-			turn <- struct{}{}
-			defer func() { <-turn }()
+			turn.Lock()
+			defer turn.Unlock()
 			return f(ctx, server)
 		})
 	}

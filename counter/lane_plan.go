@@ -78,7 +78,8 @@ func (s *LaneState) Plan(found []LaneDeadLetter) LanePlan {
 		case ok:
 			plan.Found = append(plan.Found, Planned{at, position})
 		}
-		if ok && !is.more[p.Letter] && !chosen[at] && (!s.IsOpen(position) || isPublished(plan.Publish, position)) {
+		published := slices.ContainsFunc(plan.Publish, func(l Planned) bool { return l.Position == position })
+		if ok && !is.more[p.Letter] && !chosen[at] && (!s.IsOpen(position) || published) {
 			plan.Doubles = append(plan.Doubles, Planned{at, position})
 		}
 	}
@@ -264,10 +265,6 @@ func (s *LaneState) isPublished(name string, position int64) bool {
 	return slices.ContainsFunc(s.letters, func(p rules.Place) bool {
 		return p.Letter == name && p.Number == position && p.Kind == rules.PlacePublished
 	})
-}
-
-func isPublished(planned []Planned, p Position) bool {
-	return slices.ContainsFunc(planned, func(l Planned) bool { return l.Position == p })
 }
 
 // ForTaken returns the state by which a replay plans. It has read s, and has taken the dead letters of the positions up

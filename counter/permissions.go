@@ -84,19 +84,6 @@ func lacks(err error) bool {
 	return errors.As(err, &reply) && strings.HasPrefix(reply.Error(), "NOPERM")
 }
 
-func (c *client) permissionRule(lacking []string) []Finding {
-	if len(lacking) == 0 {
-		return nil
-	}
-	return []Finding{{
-		Code: "store-acl", Severe: true,
-		Seen: "this user of the store may not run " + strings.Join(lacking, ", ") +
-			fmt.Sprintf(" on keys that begin with %q", c.opts.Prefix+":"),
-		Impact: "the steps that need it fail, and failed messages are held until their session ends",
-		Fix:    "run as an administrator of the store: " + c.setUser(),
-	}}
-}
-
 // setUser is the command that gives a user the least permissions.
 func (c *client) setUser() string {
 	var permissions []string
