@@ -107,19 +107,17 @@ func New(rdb redis.UniversalClient, opts *Options) *Counter {
 	return &Counter{c}
 }
 
-// ErrNoStore is wrapped by every method of a Counter that was made over no Store. Pass one to Over.
-var ErrNoStore = errors.New("Over needs a Store")
-
 // Over returns a Counter over any Store, such as those of store/postgres and store/mysql. It takes each step with one
 // Load and one Save, which concurrent steps of a queue share. A busy queue is loaded once a second, and the record of a
 // message only if this Counter did not write it last. If another process changes the documents of a step meanwhile, it
 // takes the step again, until the caller's ctx ends. Close closes the store. Of the options it uses only
-// TTL, because the store makes its own keys. A nil opts means the defaults.
+// TTL, because the store makes its own keys. A nil opts means the defaults. Without a store every method returns a
+// *FieldError.
 func Over(store Store, opts *Options) *Counter {
 	o := opts.withDefaults()
 	err := o.validate()
 	if store == nil {
-		store, err = newMemoryStore(), errors.Join(err, ErrNoStore)
+		store, err = newMemoryStore(), setting.New("store", nil, "a Store such as that of store/postgres")
 	}
 	if err != nil {
 		store = refusedStore{store, err}

@@ -406,7 +406,7 @@ func (d *taken) check(t *rapid.T, where string) {
 	failed, crashed := 0, 0
 	for _, token := range a.Tokens {
 		failed += rules.Flag(token.Kind == KindFailed)
-		crashed += rules.Flag(token.Kind == KindCrashed)
+		crashed += rules.Flag(token.Kind == rules.KindCrashed)
 	}
 	if failed != a.Failures || crashed != a.Crashes {
 		refuse(fmt.Sprintf("%d failures and %d crashes by other numbers of tokens", a.Failures, a.Crashes))
@@ -452,8 +452,8 @@ func (d *taken) waitsForCopy() bool {
 }
 
 // kinds are the known attempts by their names.
-func kinds(tokens Tokens) map[string]Kind {
-	out := map[string]Kind{}
+func kinds(tokens Tokens) map[string]rules.Kind {
+	out := map[string]rules.Kind{}
 	for _, t := range tokens {
 		out[t.Name] = t.Kind
 	}

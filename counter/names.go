@@ -16,7 +16,6 @@ type (
 	State       = rules.State
 	Tokens      = rules.Tokens
 	Token       = rules.Token
-	Kind        = rules.Kind
 	AttemptNote = rules.AttemptNote
 	Move        = rules.Move
 	Note        = rules.Note
@@ -78,7 +77,6 @@ const (
 // The kinds of known attempts.
 const (
 	KindFailed     = rules.KindFailed
-	KindCrashed    = rules.KindCrashed
 	KindNotCounted = rules.KindNotCounted
 )
 

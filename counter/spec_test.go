@@ -187,9 +187,9 @@ func (r specRecord) record(begin int64) Record {
 		out.Move = Move{CopyNumber: m.CopyNumber, Top: m.Top, Until: at(m.Until), Mover: m.Mover, Body: m.Body}
 	}
 	for _, token := range r.Tokens {
-		kind := Kind(0)
+		kind := rules.Kind(0)
 		if len(token[1]) == 1 {
-			kind = Kind(token[1][0])
+			kind = rules.Kind(token[1][0])
 		}
 		out.Tokens = append(out.Tokens, Token{Name: token[0], Kind: kind})
 	}
