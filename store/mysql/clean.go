@@ -4,22 +4,23 @@ import (
 	"context"
 	"database/sql"
 	"strconv"
-	"strings"
 
 	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
-// sweep is a place in a table, after which the next rows are read.
+// sweep is a table with the column of its sets, and the place after which its next rows are read.
 type sweep struct {
-	table string
-	keys  []string // the columns of the primary key
-	also  string   // a further condition of a deletion, as SQL
-	after []any    // nil: the first rows
+	table, set string
+	also       string    // a further condition of a deletion, as SQL
+	after      [3][]byte // queue, set and name
 }
 
+// first is before every row. A nil would be NULL.
+var first = [3][]byte{{}, {}, {}}
+
 var (
-	docs    = sweep{table: "strikes_doc", keys: []string{"queue", "name"}}
-	members = sweep{table: "strikes_member", keys: []string{"queue", "set_name", "name"}, also: unkept}
+	docs    = sweep{table: "strikes_doc", set: "''", after: first}
+	members = sweep{table: "strikes_member", set: "set_name", also: unkept, after: first}
 )
 
 // unkept is the condition that no row of sqlstore.Row keeps the set of a member.
@@ -37,47 +38,33 @@ func (s *Store) cleanSome(ctx context.Context, at *sweep) (deleted int, err erro
 	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
 	const old = "expires > 0 AND expires < " + micros + " DIV 1000 - ?"
-	grace, columns := sqlstore.CleanGrace.Milliseconds(), strings.Join(at.keys, ", ")
-	q := new(query).add("SELECT "+columns+", "+old+at.also+" FROM "+at.table+" t", grace)
-	for i := range at.after { // (a, b) > (x, y), as the servers read it from an index
-		q.add([]string{" WHERE ", " OR "}[min(i, 1)])
-		for j := range i {
-			q.add(at.keys[j]+" = ? AND ", at.after[j])
-		}
-		q.add(at.keys[i]+" > ?", at.after[i])
-	}
-	q.add(" ORDER BY "+columns+" LIMIT ?", sqlstore.CleanBatch)
-	var expired [][]any
-	var last []any
-	read := 0
+	grace, queue, set, name := sqlstore.CleanGrace.Milliseconds(), at.after[0], at.after[1], at.after[2]
+	q := new(query).add("SELECT queue, "+at.set+", name, "+old+at.also+" FROM "+at.table+" t WHERE ", grace)
+	// (queue, set, name) > (?, ?, ?), as the servers read it from an index
+	q.add("queue = ? AND "+at.set+" = ? AND name > ? OR queue = ? AND "+at.set+" > ? OR queue > ?", queue, set, name,
+		queue, set, queue)
+	q.add(" ORDER BY queue, "+at.set+", name LIMIT ?", sqlstore.CleanBatch)
+	var expired [][3][]byte
+	read, last := 0, first
 	if err := s.each(ctx, s.db, q, func(rows *sql.Rows, _ int) error {
-		key, to, is := make([][]byte, len(at.keys)), make([]any, len(at.keys)), false
-		for i := range key {
-			to[i] = &key[i]
-		}
-		err := rows.Scan(append(to, &is)...)
-		for i := range key {
-			to[i] = key[i]
-		}
-		if read, last = read+1, to; is {
-			expired = append(expired, to)
+		is := false
+		err := rows.Scan(&last[0], &last[1], &last[2], &is)
+		if read++; is {
+			expired = append(expired, last)
 		}
 		return err
 	}); err != nil {
 		return 0, err
 	}
 	if at.after = last; read < sqlstore.CleanBatch {
-		at.after = nil
+		at.after = first
 	}
 	if len(expired) == 0 {
 		return 0, nil
 	}
-	q = new(query).add("DELETE t FROM "+at.table+" t FORCE INDEX (PRIMARY) WHERE "+old+" AND (", grace)
-	for i, key := range expired {
-		if i > 0 {
-			q.add(" OR ")
-		}
-		q.add(strings.Join(at.keys, " = ? AND ")+" = ?", key...)
+	q = new(query).add("DELETE t FROM "+at.table+" t FORCE INDEX (PRIMARY) WHERE "+old+" AND (FALSE", grace)
+	for _, key := range expired {
+		q.add(" OR queue = ? AND "+at.set+" = ? AND name = ?", key[0], key[1], key[2])
 	}
 	result, err := s.db.ExecContext(ctx, q.add(")").sql.String(), q.args...)
 	if err != nil {
