@@ -18,21 +18,13 @@ func parseReply(reply any) (Reply, error) {
 	if !ok || len(list) != 9 && len(list) != 10 {
 		return Reply{}, fmt.Errorf("%w: got %.80q, want 9 values", ErrReply, fmt.Sprint(reply))
 	}
-	copyNumber, isCount := int64(0), true
-	if len(list) == 10 {
-		copyNumber, isCount = list[9].(int64)
-	}
-	if !isCount || copyNumber < 0 {
-		return Reply{}, fmt.Errorf("%w: value 9: got %.80q, want a count", ErrReply, fmt.Sprint(list[9]))
-	}
-	double, ok := list[8].(int64)
-	if !ok {
-		return Reply{}, fmt.Errorf("%w: value 8: got %.80q, want 0 or 1", ErrReply, fmt.Sprint(list[8]))
-	}
-	var n [5]int64
-	for i := range n {
-		if n[i], ok = list[i+1].(int64); !ok || n[i] < 0 {
-			return Reply{}, fmt.Errorf("%w: value %d: got %.80q, want a count", ErrReply, i+1, fmt.Sprint(list[i+1]))
+	var n [10]int64 // the counts, at their places
+	for i, v := range list {
+		if i == 0 || i == 6 || i == 7 { // texts
+			continue
+		}
+		if n[i], ok = v.(int64); !ok || n[i] < 0 {
+			return Reply{}, fmt.Errorf("%w: value %d: got %.80q, want a count", ErrReply, i, fmt.Sprint(v))
 		}
 	}
 	name, _ := list[0].(string)
@@ -43,11 +35,11 @@ func parseReply(reply any) (Reply, error) {
 	cause, _ := list[6].(string)
 	reason, _ := list[7].(string)
 	if code != ReplyMove {
-		copyNumber = 0
+		n[9] = 0
 	}
 	return Reply{
-		CopyNumber: copyNumber, Code: code, Failures: int(n[0]), Crashes: int(n[1]), Limit: int(n[2]), Fence: n[3],
-		Wait: time.Duration(min(n[4], rules.MaxWaitMillis)) * time.Millisecond, Cause: Cause(cause), Reason: reason,
-		PossibleDuplicate: double == 1,
+		Code: code, Failures: int(n[1]), Crashes: int(n[2]), Limit: int(n[3]), Fence: n[4],
+		Wait: time.Duration(min(n[5], rules.MaxWaitMillis)) * time.Millisecond, Cause: Cause(cause), Reason: reason,
+		PossibleDuplicate: n[8] == 1, CopyNumber: n[9],
 	}, nil
 }
