@@ -98,8 +98,8 @@ func openSingle(rawURL string) (redis.UniversalClient, error) {
 	}
 	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.PipelinePoolSize = -1, true, 1, onePool
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)
-	o.Protocol = cmp.Or(o.Protocol, protocol)
+	o.ReadTimeout, o.WriteTimeout = cmp.Or(o.ReadTimeout, timeout), cmp.Or(o.WriteTimeout, timeout)
+	o.DialTimeout, o.Protocol = cmp.Or(o.DialTimeout, time.Second), cmp.Or(o.Protocol, protocol)
 	return redis.NewClient(o), nil
 }
 
@@ -112,8 +112,8 @@ func openSentinel(rawURL string) (redis.UniversalClient, error) {
 		return nil, setting.New("parameter master_name", "", "the sentinels' name of the master: add ?master_name=NAME")
 	}
 	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.PipelinePoolSize = -1, true, 1, onePool
-	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)
-	o.Protocol = cmp.Or(o.Protocol, protocol)
+	o.ReadTimeout, o.WriteTimeout = cmp.Or(o.ReadTimeout, timeout), cmp.Or(o.WriteTimeout, timeout)
+	o.DialTimeout, o.Protocol = cmp.Or(o.DialTimeout, time.Second), cmp.Or(o.Protocol, protocol)
 	nameEachHost(o.TLSConfig)
 	return redis.NewFailoverClient(o), nil
 }
@@ -125,8 +125,8 @@ func openCluster(rawURL string) (redis.UniversalClient, error) {
 	}
 	o.MaxRetries, o.ContextTimeoutEnabled, o.DialerRetries, o.MaxRedirects, o.PipelinePoolSize = -1, true, 1, 1, onePool
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	setTimeouts(&o.ReadTimeout, &o.WriteTimeout, &o.DialTimeout)
-	o.Protocol = cmp.Or(o.Protocol, protocol)
+	o.ReadTimeout, o.WriteTimeout = cmp.Or(o.ReadTimeout, timeout), cmp.Or(o.WriteTimeout, timeout)
+	o.DialTimeout, o.Protocol = cmp.Or(o.DialTimeout, time.Second), cmp.Or(o.Protocol, protocol)
 	nameEachHost(o.TLSConfig)
 	return redis.NewClusterClient(o), nil
 }
@@ -141,17 +141,6 @@ func nameEachHost(config *tls.Config) {
 
 // protocol is RESP2, which has no push notifications: go-redis would check for one before each reply.
 const protocol = 2
-
-func setTimeouts(read, write, dial *time.Duration) {
-	for _, d := range []*time.Duration{read, write} {
-		if *d == 0 {
-			*d = timeout
-		}
-	}
-	if *dial == 0 {
-		*dial = time.Second
-	}
-}
 
 // refuseClient returns why a client is unsafe, as far as its settings show.
 func refuseClient(rdb redis.UniversalClient) error {
