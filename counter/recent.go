@@ -46,14 +46,13 @@ var aboutQueue = []string{docLimit, docPause, docTombstones, docBreaker}
 // those that are not recent. A fresh message has no record yet.
 func (c *client) recall(ctx context.Context, of Queue, some []*taking) (time.Time, []Doc, error) {
 	now, docs := c.recent.find(of, some)
-	var names []string
+	all, names := slices.Clone(aboutQueue), []string(nil)
+	for _, t := range some {
+		all = append(all, t.record)
+	}
 	for i, d := range docs {
-		switch {
-		case d.Name != "":
-		case i < len(aboutQueue):
-			names = append(names, aboutQueue[i])
-		default:
-			names = append(names, some[i-len(aboutQueue)].record)
+		if d.Name == "" {
+			names = append(names, all[i])
 		}
 	}
 	if len(names) == 0 {
