@@ -42,28 +42,26 @@ func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.C
 	return sqlstore.Saved(changes, versions), nil
 }
 
-// roundsOf splits the indices of changes into rounds: no change of a round reads or writes a document of another.
+// roundsOf splits the indices of changes into rounds, in their order: no change of a round reads or writes a document
+// that another one of it writes.
 func roundsOf(changes []counter.Change) (rounds [][]int) {
-	written, shared := map[string]int{}, map[string]int{} // the first round after the one that did
+	written, shared := map[string]bool{}, map[string]bool{} // in the last round
 	for i, c := range changes {
-		round := 0
 		writes, shares := touched(c)
-		for _, key := range writes {
-			round = max(round, written[key], shared[key])
-		}
-		for _, key := range shares {
-			round = max(round, written[key])
-		}
-		for _, key := range writes {
-			written[key] = round + 1
-		}
-		for _, key := range shares {
-			shared[key] = max(shared[key], round+1)
-		}
-		if round == len(rounds) {
+		if i == 0 || slices.ContainsFunc(shares, func(key string) bool { return written[key] }) ||
+			slices.ContainsFunc(writes, func(key string) bool { return written[key] || shared[key] }) {
 			rounds = append(rounds, nil)
+			clear(written)
+			clear(shared)
 		}
-		rounds[round] = append(rounds[round], i)
+		for _, key := range writes {
+			written[key] = true
+		}
+		for _, key := range shares {
+			shared[key] = true
+		}
+		last := len(rounds) - 1
+		rounds[last] = append(rounds[last], i)
 	}
 	return rounds
 }
