@@ -14,8 +14,8 @@ import (
 
 // byName reads the documents that $2 names. A condition with an array of names would do too. But while the table has no
 // statistics, PostgreSQL then reads the whole queue for a hundred names.
-const byName = `unnest($2::bytea[]) AS t (name), LATERAL (SELECT * FROM strikes_doc WHERE queue = $1 AND name = t.name
-	OFFSET 0) d`
+const byName = `unnest($2::bytea[]) WITH ORDINALITY AS t (name, place), LATERAL (SELECT * FROM strikes_doc
+	WHERE queue = $1 AND name = t.name OFFSET 0) d`
 
 const loadSQL = `SELECT t.now, d.name, d.data, d.version, d.expires, d.sums
 	FROM (SELECT ` + micros + ` AS now) t LEFT JOIN (SELECT d.* FROM ` + byName + `) d ON true`
@@ -45,7 +45,7 @@ func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (no
 	return time.UnixMicro(at).UTC(), sqlstore.Docs(names, found), nil
 }
 
-const readSQL = `SELECT d.name, d.data FROM (SELECT ` + micros + ` / 1000 AS now OFFSET 0) c, ` + byName + `
+const readSQL = `SELECT t.place, d.data FROM (SELECT ` + micros + ` / 1000 AS now OFFSET 0) c, ` + byName + `
 	WHERE d.expires = 0 OR d.expires > c.now`
 
 // Read is that of counter.Store.
@@ -54,17 +54,14 @@ func (s *Store) Read(ctx context.Context, of counter.Queue, _ string, page []cou
 	for i, e := range page {
 		names[i] = e.Record()
 	}
-	found := make(map[string]string, len(names))
-	var name, data []byte
-	err := s.query(ctx, readSQL, []any{s.base.Key(of), namesOf(names)}, []any{&name, &data}, func() {
-		found[string(name)] = string(data)
+	out := make([]string, len(page))
+	var place int
+	var data []byte
+	err := s.query(ctx, readSQL, []any{s.base.Key(of), namesOf(names)}, []any{&place, &data}, func() {
+		out[place-1] = string(data)
 	})
 	if err != nil {
 		return nil, err
-	}
-	out := make([]string, len(names))
-	for i, name := range names {
-		out[i] = found[name]
 	}
 	return out, nil
 }
