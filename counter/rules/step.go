@@ -200,7 +200,8 @@ func (s *step) move(v ReplyCode, begins bool) ReplyCode {
 	underway := !m.Until.IsZero()
 	switch {
 	case underway && m.Until.After(s.now) && m.Mover != s.a.Token:
-		s.rest = min(m.Until.Sub(s.now), MoveLease)
+		s.changed = setBack(s.now.Add(MoveLease), &m.Until) || s.changed
+		s.rest = m.Until.Sub(s.now)
 		return v
 	case !underway && !begins:
 		return v

@@ -483,7 +483,10 @@ local function rarely()
   function f.move(r, s, q, code, begins)
     local lease = r.lease or 0
     if lease > q.now and r.mover ~= s.token then
-      s.rest = math.min(lease - q.now, LEASE)
+      if lease > q.now + LEASE then -- the clock was set back
+        lease, r.lease, s.changed = q.now + LEASE, q.now + LEASE, true
+      end
+      s.rest = lease - q.now
       return code
     end
     if lease == 0 and not begins then return code end
