@@ -19,8 +19,8 @@ HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 
 # Packages and the tests of a package run side by side: most of them wait more than they work.
 # Without debug information, linking takes half as long, and compiling a quarter less CPU time. Inlining is a sixth of
-# the work of compiling with the race detector, and half of it for go-redis, so only that on which the tests compute
-# much is inlined. With -trimpath, clones share the build cache. Programs that tests build have the same flags.
+# the work of compiling with the race detector, and half of it for go-redis. So only INLINED has it, where the tests
+# compute much. With -trimpath, clones share the build cache. Programs that tests build have the same flags.
 # make test RACE= is without the race detector, and several times as fast.
 RACE ?= -race
 INLINED := std github.com/yuin/gopher-lua/... $(addprefix github.com/strikesmq/strikes/,consumer/... counter/...)

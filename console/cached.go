@@ -84,7 +84,7 @@ func (c *cached[T]) get(ctx context.Context, age time.Duration) answer[T] {
 // outdated reports whether a change was made after the newest answer was asked for. The caller has locked c.mu.
 func (c *cached[T]) outdated() bool { return c.seen < c.changes }
 
-// peek is get without the wait: an answer that it asks for is there later.
+// peek returns the newest answer at once. If it is older than age, peek asks for another in the background.
 func (c *cached[T]) peek(age time.Duration) answer[T] {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

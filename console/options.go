@@ -104,7 +104,7 @@ func (o Options) validate() error {
 		err = &setting.FieldError{Field: "Token", Value: "a short one", Want: fmt.Sprintf("%d bytes at least",
 			fewestTokenBytes)}
 	case slices.ContainsFunc(o.Allow, func(v Verb) bool { return !AllVerbs().Has(v) }):
-		err = setting.New("Allow", o.Allow.String(), AllVerbs().String())
+		err = setting.New("Allow", o.Allow.String(), "some of "+AllVerbs().String())
 	case o.DropDir != "":
 		var f *os.File
 		if f, err = os.CreateTemp(o.DropDir, ".strikes-*"); err != nil {

@@ -39,7 +39,7 @@ func ParseVerbs(text string) (Verbs, error) {
 			continue
 		}
 		if !slices.Contains(AllVerbs(), v) {
-			return nil, setting.New("Allow", string(v), AllVerbs().String())
+			return nil, setting.New("Allow", string(v), "some of "+AllVerbs().String())
 		}
 		verbs = append(verbs, v)
 	}

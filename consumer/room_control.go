@@ -87,7 +87,7 @@ func (r *controlRoom) awaitResume(ctx context.Context, conn *amqp.Connection) (p
 		case <-ctx.Done():
 			return true, nil
 		case err := <-lost:
-			return true, s.lost(errLost, err)
+			return true, s.lost(errWaitLost, err)
 		}
 		reply, changed = r.control.Current()
 	}

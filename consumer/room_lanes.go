@@ -31,7 +31,7 @@ type laneRoom struct {
 	noRoom
 	s       *session
 	blocked *lanes.Blocked // nil: the session blocks no lanes
-	watch   *lanes.Watch   // if it does not
+	watch   *lanes.Watch   // nil: the session blocks lanes
 
 	keepsDeaths bool // the broker counts on in an x-death that a client published: RabbitMQ before 4.0
 }

@@ -33,7 +33,8 @@ func routingKey(d amqp.Delivery) string {
 	return d.RoutingKey
 }
 
-// setPartitions makes the routing key the lane. A consumer that requeues has no lanes.
+// setPartitions refuses settings that Partitions cannot have, and makes the routing key the lane if there is none. A
+// consumer that requeues has no lanes.
 func setPartitions(c *Consumer) error {
 	switch {
 	case c.Partitions == 0:
@@ -135,7 +136,11 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 		case <-turn:
 			turn = nil
 		case says := <-lost:
-			err = r.s.lost(errLost, says)
+			why := errLost
+			if known && len(mine) == 0 {
+				why = errWaitLost
+			}
+			err = r.s.lost(why, says)
 			unfollow()
 			sessions.Wait() // each sees the loss itself, and reports its own error
 		case ended := <-over:
@@ -169,7 +174,7 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 	return false, err
 }
 
-// close leaves the deal after a stop between two sessions, while Run dials.
+// close leaves the deal if Run was stopped while it dialled.
 func (r *partitionRoom) close() { r.follower.Leave(context.Background()) }
 
 // partitionEnd is the end of the session on a partition.

@@ -40,7 +40,7 @@ type room interface {
 
 // feature makes rooms.
 type feature struct {
-	set  func(*Consumer) error               // sets defaults, refuses what no room can serve; nil: nothing
+	set  func(*Consumer) error               // sets defaults, refuses settings that no room can serve; nil: neither
 	room func(s *session, before rooms) room // of a session that follows another one; nil: it needs none
 }
 

@@ -47,8 +47,8 @@ const starting = 10 * time.Second
 //
 // It returns an error at once for a field that is refused, and for ErrStuck. Until a first session has consumed, it
 // also does so for refused credentials, for a queue or a topology that the broker or Check refuses, and for a store
-// that cannot count. Once a session has consumed, or lost its connection while it waited for the end of a pause or for
-// a partition, only ErrStuck and ctx end it, because a queue that is missing during a broker's restart comes back.
+// that cannot count. Later only ErrStuck and ctx end it, because a queue that is missing while a broker restarts comes
+// back. That begins once a session has consumed, or has lost its connection during a pause or without a partition.
 // Credentials count as refused after two dials in a row that were closed after 2 s or more, as RabbitMQ does. A socket
 // that is closed sooner in the handshake was cut, and is dialled again.
 //
@@ -86,7 +86,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 			}
 			return nil
 		}
-		consumed = consumed || errors.Is(err, errLost) // or it waited for the end of a pause, or for a partition
+		consumed = consumed || errors.Is(err, errWaitLost)
 		if errors.Is(err, ErrStuck) || !consumed && isRefused(err, before) {
 			return err
 		}

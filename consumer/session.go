@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ var ErrStuck = errors.New("consumer: too many handlers hang")
 // Why a session ends before its context is done. Run begins another.
 var (
 	errLost      = errors.New("the connection was lost")
+	errWaitLost  = fmt.Errorf("%w during a wait for the end of a pause, or for a partition", errLost)
 	errCancelled = errors.New("the broker cancelled the consumer: the queue was deleted or moved, or a delivery was " +
 		"held beyond the consumer timeout")
 	errDrained = errors.New("the time to drain is over")

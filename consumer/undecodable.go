@@ -16,9 +16,9 @@ import (
 // that are nested deeper than 32 levels, hold more than 8,192 elements in one table or array, or do not fit into a
 // frame. It is wrapped too when the broker closed the connection with 541, as it does for a message that it cannot
 // convert to AMQP 0.9.1. All that the session had prefetched returns with the message, and counts towards a delivery
-// limit. So consume with a Prefetch of 1 until the message is gone, as Run does. With Partitions use Run: it also
-// begins with one partition after the other, so that none of their messages returns. The text says where in the queue
-// it is.
+// limit. So consume with a Prefetch of 1 until the message is gone, as Run does. With Partitions use Run: it
+// begins the partition with that message first, so that no other message returns. The text says where in the queue it
+// is.
 var ErrUndecodable = errors.New("consumer: a message cannot be decoded")
 
 // careFor is how long Run prefetches one after an undecodable message, if no other session meets it. It is longer than

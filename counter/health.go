@@ -41,6 +41,7 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 		return nil, c.unchecked(err)
 	}
 	for _, f := range found {
+		// A setting that cannot be read is no warning.
 		if slices.Contains([]string{"store-evicts", "store-volatile", "store-clock"}, f.Code) {
 			warnings = append(warnings, f.String())
 		}

@@ -93,8 +93,8 @@ func (p *pipeline) do(ctx context.Context, r *request) (any, error) {
 }
 
 // enter puts a request in its line, and begins a flush if one more is allowed. In a Cluster each queue has a line, so
-// that a master that is down delays only the steps of its queues, and a Store saves one queue at a time. Else there is
-// one line, that of the zero Queue. If enter returns a line, the caller itself must flush.
+// a master that is down delays only its queues. Over a Store each queue has one too, because a Save is of one queue.
+// Otherwise there is one line, that of the zero Queue. If enter returns a line, the caller itself must flush.
 func (p *pipeline) enter(r *request) (Queue, *line) {
 	var to Queue
 	if p.byQueue {

@@ -399,7 +399,7 @@ func (s *session) lock() error {
 
 var errLocked = errors.New("another connection has the lock")
 
-// whyLocked returns the error for a lock that does not end, or that is not one.
+// whyLocked says why the lock is refused: another session has it, or its name is that of a queue that is no lock.
 func (q *Queue) whyLocked(ctx context.Context) error {
 	conn, err := broker.Connect(ctx, q.Dial)
 	if err != nil {
@@ -407,6 +407,9 @@ func (q *Queue) whyLocked(ctx context.Context) error {
 	}
 	defer broker.HangUp(conn)
 	defer onTime(conn)()
-	_, now, err := broker.FindQueue(ctx, conn, q.Name) // first, because a refusal may end the connection
+	found, now, err := broker.FindQueue(ctx, conn, q.Name) // first, because a refusal may end the connection
+	if err == nil && found == broker.No {
+		return fmt.Errorf("deadletter: %w: %q", ErrQueueNotFound, q.Name)
+	}
 	return cmp.Or(err, broker.RefuseStray(ctx, conn, q.Name+lockSuffix), busy(now))
 }

@@ -261,7 +261,7 @@ func (c *source) settle(messages []*Message) error {
 // of everything takes these too: then all return in their order.
 func (c *source) finish(ctx context.Context) {
 	if c.s.single {
-		_ = c.s.ch.Nack(0, true, true) // of all; from RabbitMQ 4.3 on this is no return that counts, as a closed channel is
+		_ = c.s.ch.Nack(0, true, true) // of all; RabbitMQ 4.3 and later do not count it as a return
 	}
 	if c.spool == nil && c.q.Handling.Hold {
 		c.s.keepOrder(ctx, c.q.progress)

@@ -31,6 +31,7 @@ type Checkup struct {
 	Probe bool           // prove facts on scratch queues where that is possible
 
 	mute    atomic.Bool      // the store did not reply
+	slow    atomic.Int32     // queues whose records were not read
 	mu      sync.Mutex       // guards listing
 	listing *inspect.Listing // nil: not listed yet
 }
@@ -301,6 +302,8 @@ const (
 	storeTimeout = 5 * time.Second
 	// maxJudged is how many records of a queue are read: those that were written last.
 	maxJudged = 1000
+	// mostSlow is after how many queues whose records cannot be read in time the store is not asked any more.
+	mostSlow = 3
 )
 
 // kept judges the data of a queue in the store. A store that does not reply is not asked about the next queue. That is
@@ -329,6 +332,7 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) (found []inspec
 		case errors.Is(err, counter.ErrForeign):
 			return append(found, c.unread(err)...), nil
 		case err != nil:
+			c.mute.Store(c.slow.Add(1) >= mostSlow)
 			return found, fmt.Errorf("its records in the store: %w", err)
 		}
 		found = append(found, more...)

@@ -298,7 +298,7 @@ func takeOut(ctx context.Context, conn *amqp.Connection, queue, id string) (land
 	end := time.NewTimer(probeWait)
 	defer end.Stop()
 	err = broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
-		defer func() { _ = ch.Nack(0, true, true) }() // from RabbitMQ 4.3 on this is no return that counts
+		defer func() { _ = ch.Nack(0, true, true) }() // RabbitMQ 4.3 and later do not count it as a return
 		for {
 			d, came, err := ch.Get(queue, false)
 			switch {

@@ -44,7 +44,7 @@ func (q *Queue) Dead(ctx context.Context, query DeadQuery) (page DeadPage, err e
 			page.Next = r.After
 			break
 		}
-		if query.Budget > 0 && time.Since(begun) > query.Budget {
+		if query.Budget > 0 && r.After != "" && time.Since(begun) > query.Budget {
 			page.Partial, page.Next = true, r.After
 			break
 		}

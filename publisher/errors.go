@@ -139,8 +139,8 @@ func (v verdict) error(o *outgoing, c cause) error {
 		return o.failCode(v.undecided, fmt.Errorf("%w: the broker closed the channel over this message or one beside it",
 			ErrConnectionLost), code, reason)
 	case broker.CutRefusal(c.closed, o.exchange):
-		return o.failCode(v.undecided, fmt.Errorf("%w: perhaps there is no such exchange: so RabbitMQ answers about a long "+
-			"name that is not ASCII", ErrConnectionLost), code, reason)
+		return o.failCode(v.undecided, fmt.Errorf("%w: the exchange may be missing (RabbitMQ ends the connection over a "+
+			"long name that is not ASCII); declare it", ErrConnectionLost), code, reason)
 	}
 	return o.failCode(v.undecided, ErrConnectionLost, code, reason)
 }

@@ -75,7 +75,7 @@ func TestVerdictError(t *testing.T) {
 			"over this message or one beside it"},
 		"lost": {verdict{undecided: true}, cause{err: e, closed: e}, ErrConnectionLost,
 			"publish it again with the same id"},
-		"long name": {verdict{undecided: true}, cause{err: cut, closed: cut}, ErrConnectionLost, "no such exchange"},
+		"long name": {verdict{undecided: true}, cause{err: cut, closed: cut}, ErrConnectionLost, "exchange may be missing"},
 		"closed":    {verdict{undecided: true}, cause{err: errStopped}, ErrConnectionLost, "the publisher was closed"},
 	}
 	for name, tt := range tests {

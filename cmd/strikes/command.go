@@ -32,7 +32,7 @@ type program struct {
 	Stdout io.Writer // of all attempts; safe for use by several goroutines
 	Stderr io.Writer // likewise
 
-	// Killed ends every command at once when it is done, and lets none start any more.
+	// When Killed is done, all commands are killed, and no other starts.
 	Killed context.Context //nolint:containedctx // the lifetime of all attempts
 }
 
@@ -80,9 +80,12 @@ func (c *program) Run(ctx context.Context, env []string, body []byte) error {
 		return err
 	}
 	leader := cmd.Process.Pid
-	stop := context.AfterFunc(c.Killed, func() { _ = killGroup(leader) })
+	killed := make(chan struct{})
+	stop := context.AfterFunc(c.Killed, func() { _ = killGroup(leader); close(killed) })
 	err = cmd.Wait()
-	stop()
+	if !stop() {
+		<-killed // before another group may have this id
+	}
 	cause := context.Cause(ctx) // before the output is waited for
 	_ = killGroup(leader)       // ESRCH, as a rule
 	reapGroup(leader)

@@ -270,7 +270,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 	}
 	defer context.AfterFunc(ctx, func() {
 		if w.idle.busy() && !o.verbose { // else the log says it
-			fmt.Fprintf(o.Err, "strikes: draining: handlers that run may finish within %v; a second signal ends them\n",
+			fmt.Fprintf(o.Err, "strikes: stopping: running handlers have %v to finish; a second signal kills them\n",
 				o.set.DrainTimeout)
 		}
 	})()
@@ -280,7 +280,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 			return cli.Misusef("queue %s has %d partitions: give --ordered --partitions %d", printable.Name(queue), n, n)
 		}
 	}
-	if errors.As(err, new(*topology.RefusedError)) && o.set.Partitions > 0 { // maybe for each of them
+	if errors.As(err, new(*topology.RefusedError)) && o.set.Partitions > 0 { // perhaps all partitions are missing
 		if missing := o.RefuseMissing(ctx, queue); errors.Is(missing, broker.ErrNotFound) {
 			return missing
 		}

@@ -293,7 +293,7 @@ func (q *dlq) audit(ctx context.Context, why counter.Note, verb, subject string)
 	}
 	return begin, func(done int, err error) {
 		if begun {
-			if err != nil && ctx.Err() != nil {
+			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 				err = errors.New("interrupted")
 			}
 			e.Result, e.Count = "", int64(done)

@@ -24,14 +24,14 @@ type AttemptNote struct {
 	Token    string // of a crash: its attempt; else empty
 }
 
-// firstLine is the first line of a reason that is not empty, cut to the length that is noted.
+// firstLine returns the first line of a reason that is not empty: its first maxNoteLine bytes.
 func firstLine(reason string) string {
 	line, _, _ := strings.Cut(strings.TrimLeft(strings.ReplaceAll(reason, "\r", "\n"), "\n"), "\n")
 	return line[:min(len(line), maxNoteLine)]
 }
 
-// noteLine is the first line of a reason as a history keeps it. The last character of one that was cut may be a part of
-// one, and goes.
+// noteLine returns firstLine with blanks for tabs. If the line has maxNoteLine bytes, a last character that is not
+// ASCII is dropped, because the cut may have split it.
 func noteLine(reason string) string {
 	line := strings.ReplaceAll(firstLine(reason), "\t", " ")
 	end := len(line)

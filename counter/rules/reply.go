@@ -8,7 +8,7 @@ import (
 // ReplyCode is the order of a step to the consumer, as the scripts write it.
 type ReplyCode string
 
-// The reply of the steps. Start, Begun and Fail return the first eleven.
+// The replies to the steps. Start, Begun and Fail return the first eleven.
 const (
 	ReplyRun       ReplyCode = "RUN"       // Start: run the handler
 	ReplyWait      ReplyCode = "WAIT"      // Start: wait for Reply.Wait, then Start again with the same token
@@ -34,11 +34,11 @@ const (
 	ReplySkipped ReplyCode = "SKIPPED" // Skip
 )
 
-// codes are the replies of the scripts.
+// codes are the replies that scripts give.
 var codes = []ReplyCode{ReplyRun, ReplyWait, ReplySuspect, ReplyRequeue, ReplyExhausted, ReplyMove, ReplySuperseded,
 	ReplyHeld, ReplyUncounted, ReplyBegun, ReplyGone, ReplyEnded}
 
-// OfScript reports whether a script has this reply.
+// OfScript reports whether a script gives this reply.
 func (v ReplyCode) OfScript() bool { return slices.Contains(codes, v) }
 
 func (v ReplyCode) String() string { return string(v) }

@@ -103,7 +103,7 @@ func (f Facts) deadLetterKeys() keySet {
 
 // Chooses reports whether the routing key or the headers of a dead letter decide which queues it reaches.
 func (f Facts) Chooses() bool {
-	f.Known.own = anyKey() // that of a scratch message is none of those that the queue gets
+	f.Known.own = anyKey() // a scratch message has a key unlike all others
 	return slices.ContainsFunc(f.Known.Trace(f.Queue).Landings, func(l Landing) bool { return l.Depends })
 }
 

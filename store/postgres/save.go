@@ -42,8 +42,8 @@ func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.C
 	return sqlstore.Saved(changes, versions), nil
 }
 
-// roundsOf splits the indices of changes into rounds, in their order: no change of a round reads or writes a document
-// that another one of it writes.
+// roundsOf splits the indices of changes into rounds, in their order. A change begins a round if it touches a document
+// that the last round writes, or writes one that the last round reads.
 func roundsOf(changes []counter.Change) (rounds [][]int) {
 	written, shared := map[string]bool{}, map[string]bool{} // in the last round
 	for i, c := range changes {

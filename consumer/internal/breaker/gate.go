@@ -62,7 +62,7 @@ type Gate struct {
 	state        counter.BreakerState
 	heard        time.Time     // when the store replied last
 	missed       bool          // the store did not reply to the last read
-	asked        bool          // a read since it last replied asked for a permit
+	asked        bool          // a read since the store last replied asked for a permit
 	calm         chan struct{} // closed to end the fetch of fresh messages; nil: none are fetched
 	waiting      []*Waiting
 

@@ -29,6 +29,6 @@ func (w *Watch) Ask(ctx context.Context) (blocked int, err error) {
 		w.Log.Warn("whether lanes of the queue are blocked is not known: the last number stands", "queue", w.Queue,
 			"blocked", w.blocked, "error", err)
 	}
-	w.unknown = err != nil
+	w.unknown = err != nil && (w.unknown || ctx.Err() == nil)
 	return w.blocked, err
 }

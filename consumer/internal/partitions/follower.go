@@ -108,7 +108,7 @@ func (f *Follower) take(mine []int) {
 }
 
 // Leave tells the store that this process consumes no more, so that the others need not wait for its lease. If the
-// store does not reply, the lease ends by itself. It is told once, until Follow is called again.
+// store does not reply, the lease ends by itself. A second call does nothing until Follow is called.
 func (f *Follower) Leave(ctx context.Context) {
 	if f.me.Left {
 		return

@@ -116,7 +116,7 @@ func prepare(cmd *cobra.Command) {
 	}
 }
 
-// CountArgs names the first argument that is missing, or too many, by the Use of a command.
+// CountArgs refuses a number of arguments that Use does not allow, and names the first that is missing or too many.
 func CountArgs(cmd *cobra.Command, args []string) error {
 	operands, _, _ := strings.Cut(cmd.Use, " [flags]")
 	names := strings.Fields(operands)[1:]

@@ -154,7 +154,7 @@ func jsonError(err error) error {
 	case errors.As(err, &syntax) && syntax.JSONPointer != "":
 		return fmt.Errorf("field %q: %w", field(syntax.JSONPointer), syntax.Err)
 	case errors.As(err, &syntax):
-		return fmt.Errorf("no JSON object: %w (without --ndjson each line is a body)", syntax.Err)
+		return fmt.Errorf("no JSON object: %w; leave out --ndjson to publish each line as a body", syntax.Err)
 	}
 	return err
 }

@@ -59,7 +59,7 @@ func TestParseMessageRefuses(t *testing.T) {
 		{`"text"`, `a JSON string instead of an object`},
 		{` null`, `a JSON null instead of an object`},
 		{`{"body":"x"`, `not complete`},
-		{`text`, `(without --ndjson each line is a body)`},
+		{`text`, `leave out --ndjson to publish each line as a body`},
 		{`{"body":"x","body":"y"}`, `field "body" is given twice`},
 		{`{"body":"x","Body":"y"}`, `unknown field "Body"`},
 		{`{"body":"x","uſer_id":"y"}`, `unknown field "uſer_id"`},

@@ -80,7 +80,7 @@ func TestNeverAnswered(t *testing.T) {
 					t.Errorf("at first: %s: %v", got.Outcome, got.Err)
 				}
 				got := isolated(t, e, amqp.Delivery{Body: []byte("x")})
-				if says := strings.Contains(got.Err.Error(), "never answered as HTTP"); got.Outcome != tc.want ||
+				if says := strings.Contains(got.Err.Error(), "does not answer as HTTP"); got.Outcome != tc.want ||
 					says != (tc.want == consumer.OutcomeNotCounted) {
 					t.Errorf("isolated: %s: %v", got.Outcome, got.Err)
 				}
@@ -97,7 +97,7 @@ func TestGreetingHangs(t *testing.T) {
 		<-r.Context().Done()
 	})
 	if err := endpoint(t, Options{URL: s.URL}).greet(ctx); err == nil || !strings.Contains(err.Error(),
-		"never answered as HTTP: context canceled") {
+		"does not answer as HTTP: context canceled") {
 		t.Error(err)
 	}
 }

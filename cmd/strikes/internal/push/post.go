@@ -29,6 +29,9 @@ const (
 	drainTimeout = time.Second
 )
 
+// greetTimeout bounds the HEAD before an isolated attempt, during which no other message is handled.
+const greetTimeout = 10 * time.Second
+
 // post makes one attempt. It calls cancel if the body of the response takes too long.
 func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.Delivery) error {
 	attempt, _ := consumer.AttemptFrom(ctx)
@@ -55,13 +58,15 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 	}.judge(now)
 }
 
-// greet asks an endpoint that has never responded for a response to HEAD, before the crash of a suspect is counted: the
-// server at the URL may speak another protocol. It may also refuse the client's certificate. With TLS 1.3 a server does
-// so after the request was sent, and may reset the connection before its reason is read. That looks like a crash.
+// greet sends HEAD before an isolated attempt to an endpoint that has not responded yet. Without a response the attempt
+// is not counted: the server may speak another protocol, or refuse the client's certificate. With TLS 1.3 a server
+// refuses it after the request was sent, and may reset the connection before its reason is read, as in a crash.
 func (e *Endpoint) greet(ctx context.Context) error {
 	if e.heard.Load() {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
+	defer cancel()
 	response, _, err := e.send(ctx, http.MethodHead, nil, http.Header{"User-Agent": {"strikes"}})
 	if err != nil {
 		return err
@@ -153,8 +158,8 @@ func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets [
 	case !sent:
 		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %s", e.shown(), seen))
 	case method == http.MethodHead:
-		return consumer.NotCounted(fmt.Errorf("configuration: %s never answered as HTTP: %s; fix the URL, or --http-cert if "+
-			"the endpoint asks for a certificate", e.shown(), seen))
+		return consumer.NotCounted(fmt.Errorf("configuration: %s does not answer as HTTP: %s; fix the URL, or --http-cert "+
+			"if the endpoint asks for a certificate", e.shown(), seen))
 	case cause != nil:
 		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
 	case answered && p.reused.Load():
