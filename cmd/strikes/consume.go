@@ -270,7 +270,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 	}
 	defer context.AfterFunc(ctx, func() {
 		if w.idle.busy() && !o.verbose { // else the log says it
-			fmt.Fprintf(o.Err, "strikes: stopping: running handlers have %v to finish; a second signal kills them\n",
+			fmt.Fprintf(o.Err, "strikes: draining: running handlers have %v to finish; a second signal kills them\n",
 				o.set.DrainTimeout)
 		}
 	})()
