@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -76,6 +77,14 @@ type steered struct {
 
 func (s *steered) Unwrap() error { return s.error }
 
+// As adds the steering to that of a target that sums it up.
+func (s *steered) As(target any) bool {
+	if sum, is := target.(**steeringSum); is {
+		(*sum).add(s.steering)
+	}
+	return false
+}
+
 func steer(err error, how steering) error {
 	if err == nil {
 		return nil
@@ -83,31 +92,30 @@ func steer(err error, how steering) error {
 	return &steered{err, how}
 }
 
-// steeringOf sums up all steering in err's tree. Of several waits the first counts, of several limits the lowest.
-func steeringOf(err error) (sum steering) {
-	if s, ok := err.(*steered); ok { //nolint:errorlint // this walks the tree
-		sum = s.steering
+// steeringSum is a target of errors.As that no error is. So errors.As visits all errors that it can reach: also those
+// that a type shows by its method As alone, as hashicorp/go-multierror does.
+type steeringSum struct{ steering }
+
+func (*steeringSum) Error() string { return "" }
+
+// add adds the steering of an error. Of several waits the first counts, of several limits the lowest.
+func (sum *steeringSum) add(s steering) {
+	sum.rejected = sum.rejected || s.rejected
+	sum.uncounted = sum.uncounted || s.uncounted
+	sum.crashed = sum.crashed || s.crashed
+	if s.waits && !sum.waits {
+		sum.waits, sum.wait = true, s.wait
 	}
-	var below []error
-	switch e := err.(type) { //nolint:errorlint // as above
-	case interface{ Unwrap() error }:
-		below = []error{e.Unwrap()}
-	case interface{ Unwrap() []error }:
-		below = e.Unwrap()
+	if s.limited && (!sum.limited || s.retries < sum.retries) {
+		sum.limited, sum.retries = true, s.retries
 	}
-	for _, err := range below {
-		s := steeringOf(err)
-		sum.rejected = sum.rejected || s.rejected
-		sum.uncounted = sum.uncounted || s.uncounted
-		sum.crashed = sum.crashed || s.crashed
-		if s.waits && !sum.waits {
-			sum.waits, sum.wait = true, s.wait
-		}
-		if s.limited && (!sum.limited || s.retries < sum.retries) {
-			sum.limited, sum.retries = true, s.retries
-		}
-	}
-	return sum
+}
+
+// steeringOf sums up all steering in err's tree.
+func steeringOf(err error) steering {
+	sum := new(steeringSum)
+	_ = errors.As(err, &sum)
+	return sum.steering
 }
 
 // PanicError is the error of an attempt whose Handler panicked.

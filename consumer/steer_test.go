@@ -130,3 +130,32 @@ func TestExhaustedText(t *testing.T) {
 		}
 	}
 }
+
+// chained are several errors, as hashicorp/go-multierror unwraps to them: As alone shows the first of them.
+type chained []error
+
+func (c chained) Error() string      { return c[0].Error() }
+func (c chained) As(target any) bool { return errors.As(c[0], target) }
+func (c chained) Unwrap() (err error) {
+	if len(c) > 1 {
+		err = c[1:]
+	}
+	return err
+}
+
+// TestSteersBehindAs: an error steers wherever errors.As finds it.
+func TestSteersBehindAs(t *testing.T) {
+	for _, want := range []steering{{rejected: true}, {uncounted: true}, {crashed: true}, {waits: true, wait: 7},
+		{limited: true, retries: 1}} {
+		for _, err := range []error{chained{errBoom, steer(errBoom, want)}, chained{steer(errBoom, want), errBoom},
+			chained{errBoom, fmt.Errorf("wrapped: %w", steer(errBoom, want)), errBoom}} {
+			if got := inspect(err).steering; got != want {
+				t.Errorf("%+v steers as %+v", want, got)
+			}
+		}
+	}
+	if got := inspect(chained{errors.Join(RetryAfter(errBoom, 7), Reject(errBoom)), RetryAfter(errBoom, 8)}).steering; got !=
+		(steering{rejected: true, waits: true, wait: 7}) {
+		t.Errorf("several: %+v", got)
+	}
+}
