@@ -154,8 +154,8 @@ func TestSteersBehindAs(t *testing.T) {
 			}
 		}
 	}
-	if got := inspect(chained{errors.Join(RetryAfter(errBoom, 7), Reject(errBoom)), RetryAfter(errBoom, 8)}).steering; got !=
-		(steering{rejected: true, waits: true, wait: 7}) {
+	several := chained{errors.Join(RetryAfter(errBoom, 7), Reject(errBoom)), RetryAfter(errBoom, 8)}
+	if got := inspect(several).steering; got != (steering{rejected: true, waits: true, wait: 7}) {
 		t.Errorf("several: %+v", got)
 	}
 }

@@ -42,7 +42,7 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 	}
 	for _, f := range found {
 		// A setting that cannot be read is no warning.
-		if slices.Contains([]string{"store-evicts", "store-volatile", "store-clock"}, f.Code) {
+		if c.rdb == nil && !f.Severe || f.Code == "store-evicts" || f.Code == "store-volatile" {
 			warnings = append(warnings, f.String())
 		}
 	}

@@ -117,3 +117,19 @@ func TestLongestTTL(t *testing.T) {
 		t.Errorf("%+v, %v", state.Tombstones, err)
 	}
 }
+
+// warned is a Store with a fault of its own.
+type warned struct{ Store }
+
+func (warned) Examine(context.Context) ([]Finding, error) {
+	return []Finding{{Code: "store-lag", Seen: "a replica lags", Impact: "counts may be lost"},
+		{Code: "store-full", Severe: true}}, nil
+}
+
+// TestOverWarns: Check warns of each fault that may lose counts, whatever the Store calls it.
+func TestOverWarns(t *testing.T) {
+	got, err := Over(warned{newMemoryStore()}, nil).Check(t.Context())
+	if err != nil || len(got) != 1 || !strings.Contains(got[0], "a replica lags") {
+		t.Errorf("%q, %v", got, err)
+	}
+}
