@@ -94,7 +94,7 @@ func steer(err error, how steering) error {
 
 // steeringSum is a target of errors.As that no error is. So errors.As visits all errors that it can reach: also those
 // that a type shows by its method As alone, as hashicorp/go-multierror does.
-type steeringSum struct{ steering }
+type steeringSum struct{ steering } //nolint:errname // only a target
 
 func (*steeringSum) Error() string { return "" }
 
