@@ -14,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
@@ -64,19 +65,20 @@ func TestNeverAnswered(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		handler http.HandlerFunc
+		first   consumer.Outcome
 		want    consumer.Outcome // of the isolated attempt
 	}{
-		{"closes", ends("", closed), consumer.OutcomeNotCounted},
-		{"resets", ends("", reset), consumer.OutcomeNotCounted},
-		{"speaks AMQP", ends("AMQP\x00\x00\x09\x01", closed), consumer.OutcomeNotCounted},
-		{"speaks HTTP", ends(http.MethodHead, closed), consumer.OutcomeCrash},
+		{"closes", ends("", closed), consumer.OutcomeCrash, consumer.OutcomeNotCounted},
+		{"resets", ends("", reset), consumer.OutcomeCrash, consumer.OutcomeNotCounted},
+		{"speaks AMQP", ends("AMQP\x00\x00\x09\x01", closed), consumer.OutcomeNotCounted, consumer.OutcomeNotCounted},
+		{"speaks HTTP", ends(http.MethodHead, closed), consumer.OutcomeCrash, consumer.OutcomeCrash},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			s, ca, _, _ := secure(t, tc.handler)
 			for _, o := range []Options{{URL: serve(t, tc.handler).URL}, {URL: s.URL, CA: ca}} {
 				e := endpoint(t, o)
-				if got := attempt(t, e, amqp.Delivery{Body: []byte("x")}); got.Outcome != consumer.OutcomeCrash || got.Isolated {
+				if got := attempt(t, e, amqp.Delivery{Body: []byte("x")}); got.Outcome != tc.first || got.Isolated {
 					t.Errorf("at first: %s: %v", got.Outcome, got.Err)
 				}
 				got := isolated(t, e, amqp.Delivery{Body: []byte("x")})
@@ -86,6 +88,51 @@ func TestNeverAnswered(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNeverAnsweredWithoutID: a message without an id cannot be isolated. So a server that speaks another protocol, or
+// refuses the client's certificate, is asked before the message is dead-lettered.
+func TestNeverAnsweredWithoutID(t *testing.T) {
+	for responds, want := range map[string]consumer.Outcome{"": consumer.OutcomeNotCounted,
+		http.MethodHead: consumer.OutcomeDeadLetter, http.MethodPost: consumer.OutcomeAck} {
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method != responds {
+				reset(hijack(t, w))
+			}
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		var got consumer.Event
+		c := &consumer.Consumer{Queue: "orders", Handler: endpoint(t, Options{URL: s.URL}).Handle,
+			Counter: counter.NewMemory(nil), Observer: observer(func(e consumer.Event) {
+				if got.Outcome == "" {
+					got = e
+					stop()
+				}
+			})}
+		_, err := c.Handle(ctx, "/", amqp.Delivery{Acknowledger: discard{}, Body: []byte("x")})
+		need(t, err)
+		if got.Outcome != want {
+			t.Errorf("responds to %q: %s: %v", responds, got.Outcome, got.Err)
+		}
+	}
+}
+
+// TestInvalidFirstResponse: it is a failed attempt if the endpoint speaks HTTP, though no attempt is ever isolated.
+func TestInvalidFirstResponse(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodHead {
+			_, _ = io.Copy(io.Discard, r.Body)
+			conn := hijack(t, w)
+			_, _ = io.WriteString(conn, "HTTP/1.1 order\r\n\r\n")
+			_ = conn.Close()
+		}
+	})
+	got := attempt(t, endpoint(t, Options{URL: s.URL}), amqp.Delivery{}, func(c *consumer.Consumer) {
+		c.Isolation = consumer.IsolationOff
+	})
+	if got.Outcome != consumer.OutcomeRetry {
+		t.Errorf("%s: %v", got.Outcome, got.Err)
 	}
 }
 

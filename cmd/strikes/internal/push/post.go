@@ -36,6 +36,9 @@ const greetTimeout = 10 * time.Second
 func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.Delivery) error {
 	attempt, _ := consumer.AttemptFrom(ctx)
 	response, secrets, err := e.send(ctx, http.MethodPost, d.Body, headers(e.Queue, d, attempt))
+	if errors.Is(err, errEnded) && d.MessageId == "" { // the consumer dead-letters it, as it cannot isolate it
+		err = e.blame(ctx, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -73,6 +76,20 @@ func (e *Endpoint) greet(ctx context.Context) error {
 	}
 	return response.Body.Close()
 }
+
+// blame returns err, which is the message's failure, unless the endpoint turns out not to be one, see greet.
+func (e *Endpoint) blame(ctx context.Context, err error) error {
+	if greeting := e.greet(ctx); errors.Is(greeting, errConfiguration) {
+		return greeting
+	}
+	return err
+}
+
+// Kinds of errors of a request without a response.
+var (
+	errConfiguration = errors.New("configuration")
+	errEnded         = errors.New("ended the connection before its response")
+)
 
 // send sends a request, and returns the response, and the secrets that it may quote, the longest first. Without a
 // response the error is the handler's.
@@ -153,26 +170,22 @@ func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets [
 	switch {
 	case misconfigured(err):
 		e.heard.Store(false)
-		return consumer.NotCounted(fmt.Errorf("configuration: %s: %s; fix the endpoint's certificate, --http-ca, "+
-			"--http-cert or the URL", e.shown(), seen))
+		return consumer.NotCounted(fmt.Errorf("%w: %s: %s; fix the endpoint's certificate, --http-ca, --http-cert or "+
+			"the URL", errConfiguration, e.shown(), seen))
 	case !sent:
 		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %s", e.shown(), seen))
 	case method == http.MethodHead:
-		return consumer.NotCounted(fmt.Errorf("configuration: %s does not answer as HTTP: %s; fix the URL, or --http-cert "+
-			"if the endpoint asks for a certificate", e.shown(), seen))
+		return consumer.NotCounted(fmt.Errorf("%w: %s does not answer as HTTP: %s; fix the URL, or --http-cert if the "+
+			"endpoint asks for a certificate", errConfiguration, e.shown(), seen))
 	case cause != nil:
 		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
 	case answered && p.reused.Load():
 		return consumer.Crashed(fmt.Errorf("%s sent no valid HTTP response on a connection of earlier requests: %s",
 			e.shown(), seen))
 	case answered:
-		err := fmt.Errorf("%s sent no valid HTTP response: %s", e.shown(), seen)
-		if !e.heard.Load() {
-			err = consumer.Crashed(err) // so that greet is next
-		}
-		return err
+		return e.blame(ctx, fmt.Errorf("%s sent no valid HTTP response: %s", e.shown(), seen))
 	}
-	return consumer.Crashed(fmt.Errorf("%s ended the connection before its response: %s", e.shown(), seen))
+	return consumer.Crashed(fmt.Errorf("%s %w: %s", e.shown(), errEnded, seen))
 }
 
 // headers are those of the request for a message. A name of AMQP may hold any bytes, so these are percent-encoded.
