@@ -63,14 +63,18 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 
 // greet sends HEAD before an isolated attempt to an endpoint that has not responded yet. Without a response the attempt
 // is not counted: the server may speak another protocol, or refuse the client's certificate. With TLS 1.3 a server
-// refuses it after the request was sent, and may reset the connection before its reason is read, as in a crash.
-func (e *Endpoint) greet(ctx context.Context) error {
+// refuses it after the request was sent, and may reset the connection before its reason is read, as in a crash. An
+// endpoint that leaves HEAD without a response for that long may respond to POST, so the attempt is made.
+func (e *Endpoint) greet(ctx context.Context, within time.Duration) error {
 	if e.heard.Load() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, greetTimeout)
+	greeting, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	response, _, err := e.send(ctx, http.MethodHead, nil, http.Header{"User-Agent": {"strikes"}})
+	response, _, err := e.send(greeting, http.MethodHead, nil, http.Header{"User-Agent": {"strikes"}})
+	if errors.Is(greeting.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -79,7 +83,7 @@ func (e *Endpoint) greet(ctx context.Context) error {
 
 // blame returns err, which is the message's failure, unless the endpoint turns out not to be one, see greet.
 func (e *Endpoint) blame(ctx context.Context, err error) error {
-	if greeting := e.greet(ctx); errors.Is(greeting, errConfiguration) {
+	if greeting := e.greet(ctx, greetTimeout); errors.Is(greeting, errConfiguration) {
 		return greeting
 	}
 	return err

@@ -119,7 +119,7 @@ func (e *Endpoint) Handle(ctx context.Context, d amqp.Delivery) error {
 	defer cancel()
 	defer context.AfterFunc(e.cancelled, cancel)()
 	if attempt, _ := consumer.AttemptFrom(ctx); attempt.Isolated {
-		if err := e.greet(ctx); err != nil {
+		if err := e.greet(ctx, greetTimeout); err != nil {
 			return err
 		}
 		// A server may close an idle connection just when it is used, which looks like a crash. That must not be counted.
