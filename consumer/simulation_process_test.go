@@ -189,7 +189,9 @@ func (w *simWorld) open(p *simProc) {
 		mine.isolation, mine.late = p.isolation, p.late
 		s.delayQueues(find[*delayRoom](mine.rooms))
 		session, end := p.ctx, func() {}
-		if p.control != nil {
+		if p.control == nil { // to ask each second makes a schedule take five times as long
+			find[*laneRoom](mine.rooms).watch = nil
+		} else {
 			find[*controlRoom](mine.rooms).control = p.control
 			session, end = p.control.Consuming(p.ctx)
 		}
