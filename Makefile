@@ -18,7 +18,7 @@ export GOFLAGS := $(GOFLAGS) -vet=off
 HEALTHY := -messages 200 -killers 4 -hangs 0 -plain
 
 # Packages and the tests of a package run side by side: most of them wait more than they work.
-# Without debug information, linking takes half as long, and compiling a quarter less CPU time. Inlining is a sixth of
+# Without debug information, linking takes half as long, and compiling a quarter less CPU time. Inlining is a tenth of
 # the work of compiling with the race detector, and half of it for go-redis. So only INLINED has it, where the tests
 # compute much. With -trimpath, clones share the build cache. Programs that tests build have the same flags.
 # make test RACE= is without the race detector, and several times as fast.

@@ -31,7 +31,7 @@ type laneRoom struct {
 	noRoom
 	s       *session
 	blocked *lanes.Blocked // nil: the session blocks no lanes
-	watch   *lanes.Watch   // nil: the session blocks lanes, or does not watch for them
+	watch   *lanes.Watch   // nil: the session blocks lanes
 
 	keepsDeaths bool // the broker counts on in an x-death that a client published: RabbitMQ before 4.0
 }
@@ -78,7 +78,7 @@ func (r *laneRoom) beside(ctx context.Context) {
 		r.blocked.Keep(ctx)
 		return
 	}
-	for r.watch != nil && pause.For(ctx, watchEvery) {
+	for pause.For(ctx, watchEvery) {
 		if held, err := r.watch.Ask(ctx); err == nil && held > 0 {
 			r.s.end()
 		}

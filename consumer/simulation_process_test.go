@@ -189,9 +189,11 @@ func (w *simWorld) open(p *simProc) {
 		mine.isolation, mine.late = p.isolation, p.late
 		s.delayQueues(find[*delayRoom](mine.rooms))
 		session, end := p.ctx, func() {}
-		if p.control == nil { // to ask each second makes a schedule take five times as long
-			find[*laneRoom](mine.rooms).watch = nil
-		} else {
+		if p.control == nil && find[*laneRoom](mine.rooms).blocked == nil {
+			// No lane is blocked. To ask about that each second makes a schedule take five times as long.
+			mine.rooms = slices.DeleteFunc(mine.rooms, func(r room) bool { _, is := r.(*laneRoom); return is })
+		}
+		if p.control != nil {
 			find[*controlRoom](mine.rooms).control = p.control
 			session, end = p.control.Consuming(p.ctx)
 		}

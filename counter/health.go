@@ -41,7 +41,7 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 		return nil, c.unchecked(err)
 	}
 	for _, f := range found {
-		// A setting that cannot be read is no warning.
+		// Redis: a setting that this user may not read is no warning.
 		if c.rdb == nil && !f.Severe || f.Code == "store-evicts" || f.Code == "store-volatile" {
 			warnings = append(warnings, f.String())
 		}

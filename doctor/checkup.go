@@ -332,8 +332,11 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) (found []inspec
 		case errors.Is(err, counter.ErrForeign):
 			return append(found, c.unread(err)...), nil
 		case err != nil:
-			c.mute.Store(c.slow.Add(1) >= mostSlow)
-			return found, fmt.Errorf("its records in the store: %w", err)
+			if c.slow.Add(1) < mostSlow {
+				return found, fmt.Errorf("its records in the store: %w", err)
+			}
+			c.mute.Store(true)
+			return found, fmt.Errorf("its records in the store, so those of further queues are not read: %w", err)
 		}
 		found = append(found, more...)
 	}

@@ -95,7 +95,8 @@ func (s slowStore) Page(ctx context.Context, q counter.Queue, set string, _ coun
 
 func (slowStore) Count(context.Context, counter.Queue, string, int64) (int, error) { return 0, nil }
 
-// TestSlowQueue: a queue whose records cannot be read in time is reported, and the store is asked about the next one.
+// TestSlowQueue: a queue whose records cannot be read in time is reported, and the store is asked about the next one,
+// but after mostSlow of them it is not.
 func TestSlowQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts := counter.Over(slowStore{slow: "orders"}, nil)
@@ -106,6 +107,12 @@ func TestSlowQueue(t *testing.T) {
 		}
 		if found, err := c.kept(t.Context(), "/", "paused"); err != nil || len(found) > 0 {
 			t.Errorf("paused: %+v, %v", found, err)
+		}
+		for range mostSlow - 1 {
+			_, _ = c.kept(t.Context(), "/", "orders")
+		}
+		if !c.mute.Load() {
+			t.Errorf("after %d slow queues the store is asked about the next one", mostSlow)
 		}
 	})
 }

@@ -96,7 +96,7 @@ func blindSpots(f inspect.Facts) []string {
 // List lists the queues of the connection's virtual host. It needs need.Management. A partitioned queue is one queue.
 func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (inspect.Listing, error) {
 	if need.Management == "" {
-		return inspect.Listing{}, setting.New("Management", "", "the URL of the management API, because AMQP cannot list queues")
+		return inspect.Listing{}, setting.New("Management", "", "the URL of the management API: AMQP cannot list queues")
 	}
 	api, err := need.API()
 	if err == nil {

@@ -75,16 +75,16 @@ the virtual host move delays over one minute, unless --delay-above is negative.`
 		"either way", topology.Quorum, topology.Classic)
 	flags.BoolVar(&d.set.SingleActiveConsumer, "single-active-consumer", false,
 		"only one consumer at a time gets messages, as strict order requires")
-	flags.IntVar(&d.set.DeliveryLimit, "delivery-limit", 0, "the broker dead-letters a message of a quorum queue that was "+
-		"returned `N` times; set it well above the retries of the consumers")
+	flags.IntVar(&d.set.DeliveryLimit, "delivery-limit", 0, "the broker dead-letters a message of a quorum queue that "+
+		"was returned `N` times; set it well above the retries of the consumers")
 	flags.StringArrayVar(&d.bind, "bind", nil, "bind QUEUE, as `EXCHANGE:KEY`: a topic or direct exchange needs the "+
 		"key; may be repeated")
 	cli.OneOf(cmd, &d.set.ExchangeType, "exchange-type", "also declare the exchanges of --bind, durable and with this "+
 		"`TYPE`: topic, direct, fanout or headers; without it they must exist", "topic", "direct", "fanout", "headers")
 	flags.BoolVar(&d.set.DelayQueues, "delay-queues", false, "also declare the queues in which messages of QUEUE wait "+
 		"for long delays")
-	flags.IntVar(&d.set.Partitions, "partitions", 0, "share QUEUE by routing key among `N` single-active-consumer queues, 2 "+
-		"to 256; 0: one queue")
+	flags.IntVar(&d.set.Partitions, "partitions", 0, "share QUEUE by routing key among `N` single-active-consumer queues, "+
+		"2 to 256; 0: one queue")
 	flags.BoolVar(&d.repartition, "repartition", false, "change the number of partitions of QUEUE to that of --partitions")
 	d.AddStore(cmd)
 	d.AddManagement(cmd)

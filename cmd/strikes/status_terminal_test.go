@@ -100,7 +100,7 @@ func TestLongIDsAreCutOnATerminal(t *testing.T) {
 	}
 }
 
-// TestPublishReadsATerminal: it says that it waits for somebody to type.
+// TestPublishReadsATerminal: it says that it waits for lines from the keyboard.
 func TestPublishReadsATerminal(t *testing.T) {
 	t.Parallel()
 	queue := declaredQueue(t)

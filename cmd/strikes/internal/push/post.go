@@ -29,15 +29,18 @@ const (
 	drainTimeout = time.Second
 )
 
-// greetTimeout bounds the HEAD before an isolated attempt, during which no other message is handled.
+// greetTimeout bounds the HEAD of greet: before an isolated attempt no other message is handled meanwhile.
 const greetTimeout = 10 * time.Second
 
 // post makes one attempt. It calls cancel if the body of the response takes too long.
 func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.Delivery) error {
 	attempt, _ := consumer.AttemptFrom(ctx)
 	response, secrets, err := e.send(ctx, http.MethodPost, d.Body, headers(e.Queue, d, attempt))
-	if errors.Is(err, errEnded) && d.MessageId == "" { // the consumer dead-letters it, as it cannot isolate it
-		err = e.blame(ctx, err)
+	// Other messages of an ended connection are isolated, after a HEAD. One without an id would be dead-lettered.
+	if errors.Is(err, errInvalid) || errors.Is(err, errEnded) && d.MessageId == "" {
+		if greeting := e.greet(ctx, greetTimeout); errors.Is(greeting, errConfiguration) {
+			err = greeting
+		}
 	}
 	if err != nil {
 		return err
@@ -61,10 +64,10 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 	}.judge(now)
 }
 
-// greet sends HEAD before an isolated attempt to an endpoint that has not responded yet. Without a response the attempt
-// is not counted: the server may speak another protocol, or refuse the client's certificate. With TLS 1.3 a server
-// refuses it after the request was sent, and may reset the connection before its reason is read, as in a crash. An
-// endpoint that leaves HEAD without a response for that long may respond to POST, so the attempt is made.
+// greet sends HEAD to an endpoint that has not responded yet, before a failure is blamed on a message. Its error says
+// that nothing is to be counted: the server may speak another protocol, or refuse the client's certificate. With
+// TLS 1.3 a server refuses it after the request was sent, and may reset the connection before its reason is read, as in
+// a crash. If HEAD has no response within that time, greet returns nil: the endpoint may respond to POST.
 func (e *Endpoint) greet(ctx context.Context, within time.Duration) error {
 	if e.heard.Load() {
 		return nil
@@ -81,17 +84,10 @@ func (e *Endpoint) greet(ctx context.Context, within time.Duration) error {
 	return response.Body.Close()
 }
 
-// blame returns err, which is the message's failure, unless the endpoint turns out not to be one, see greet.
-func (e *Endpoint) blame(ctx context.Context, err error) error {
-	if greeting := e.greet(ctx, greetTimeout); errors.Is(greeting, errConfiguration) {
-		return greeting
-	}
-	return err
-}
-
 // Kinds of errors of a request without a response.
 var (
 	errConfiguration = errors.New("configuration")
+	errInvalid       = errors.New("sent no valid HTTP response")
 	errEnded         = errors.New("ended the connection before its response")
 )
 
@@ -187,7 +183,7 @@ func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets [
 		return consumer.Crashed(fmt.Errorf("%s sent no valid HTTP response on a connection of earlier requests: %s",
 			e.shown(), seen))
 	case answered:
-		return e.blame(ctx, fmt.Errorf("%s sent no valid HTTP response: %s", e.shown(), seen))
+		return fmt.Errorf("%s %w: %s", e.shown(), errInvalid, seen)
 	}
 	return consumer.Crashed(fmt.Errorf("%s %w: %s", e.shown(), errEnded, seen))
 }
