@@ -141,8 +141,10 @@ func (s waitingStore) noteWait() {
 // TestRunOutlivesARefusalAfterAWait: a process that waits for the end of a pause, or for a partition, loses its
 // connection, and the queue is refused for a while, as when a broker restarts. Run goes on.
 func TestRunOutlivesARefusalAfterAWait(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]consumer.Consumer{"paused": {}, "idle": {Ordered: true, Partitions: 2}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			store := waitingStore{counter.NewMemory(nil), make(chan struct{}, 1)}
 			c.Queue, c.Counter = uniqueName(t, "orders"), store
 			c.Handler = func(context.Context, amqp.Delivery) error { return nil }
