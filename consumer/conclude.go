@@ -19,8 +19,7 @@ const leastPostponed = 100 * time.Millisecond
 func (s *session) postpone(ctx context.Context, d *delivery, as Outcome) step {
 	d.past.uncounted++
 	wait := max(s.backoffOf(d, d.reply.Counted()+d.past.uncounted), leastPostponed)
-	s.observe(ctx, d, Event{Outcome: as, Wait: wait, Isolated: as == OutcomeCrash && d.mode == counter.ModeIsolated,
-		Err: d.outcome.err})
+	s.observe(ctx, d, Event{Outcome: as, Wait: wait, Err: d.outcome.err})
 	return s.wait(ctx, d, wait, stepBegin)
 }
 
@@ -202,7 +201,7 @@ func (s *session) failLate(d *delivery) {
 func (s *session) counted(d *delivery) counter.Attempt {
 	a := counter.Attempt{
 		Message: d.message, Token: d.token.String(), Consumer: s.Name, First: d.isFirst(), Received: d.received,
-		Fence: carriedFence(d.ours), MaxAge: s.MaxAge, Crash: d.past.crash,
+		Fence: carriedFence(d.ours), MaxAge: s.MaxAge,
 	}
 	s.rooms.mark(d, &a)
 	return a

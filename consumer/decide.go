@@ -25,7 +25,7 @@ const (
 	stepUncount                   // close an attempt that is not counted; the delivery waits before the next
 	stepUncounted                 // the attempt is closed and not counted; the delivery waits before the next
 	stepHeld                      // the delivery holds its queue, and waits until the pause ends the session
-	// leave the attempt open, as if this process had died; the delivery waits before the next
+	// leave the attempt open, as if this process had died; the delivery waits before the next, which is isolated
 	stepSuspect
 	stepOverdue    // the delivery has waited for as long as it may
 	stepMove       // publish a copy that waits in a delay queue
@@ -97,7 +97,7 @@ func decideUnstarted(sending step, open bool) step {
 // decideEnded returns the step after the handler ended. A success or a Reject counts even while stopping: both are the
 // handler's own decision about the message. Another failure of a stopped handler, whose context was cancelled or was
 // about to be, may be no fault of the message's.
-func decideEnded(o outcome, stopped, hasID, open bool) step {
+func decideEnded(o outcome, stopped, hasID, open, isolated bool) step {
 	rejected := o.cause == counter.CauseRejected
 	switch {
 	case o.err == nil && open:
@@ -110,7 +110,7 @@ func decideEnded(o outcome, stopped, hasID, open bool) step {
 		return stepUncount
 	case !hasID:
 		return stepDeadLetter
-	case o.failed.crashed && !rejected:
+	case o.failed.crashed && !rejected && !isolated:
 		return stepSuspect
 	}
 	return stepFail

@@ -65,7 +65,7 @@ func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 			case at == stepDeadLetter && d.outcome.err == nil:
 				d.outcome.cause, d.outcome.err = counter.CauseNoID, errNoID
 			case at == stepIsolate:
-				s.observe(ctx, d, Event{Outcome: OutcomeIsolate, Err: errReported})
+				s.observe(ctx, d, Event{Outcome: OutcomeIsolate, Err: errSuspect})
 			}
 		case stepStart:
 			if at = s.mayStart(ctx, d); at == stepStart {
@@ -91,7 +91,7 @@ func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 		case stepEnded:
 			s.checkStuck()
 			s.traceEnd(d)
-			at = decideEnded(d.outcome, ctx.Err() != nil, d.message.ID != "", d.open)
+			at = decideEnded(d.outcome, ctx.Err() != nil, d.message.ID != "", d.open, d.mode == counter.ModeIsolated)
 			switch {
 			case at == stepAck: // the worker goes on with the next delivery
 				s.unlock(&d.grip)
@@ -131,8 +131,8 @@ func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 			if s.release(ctx, d); err == nil {
 				at = stepUncounted
 			}
-		case stepSuspect: // no step is sent, as if the process had died. If the attempt was isolated, its crash is decided
-			d.open, d.doubt, d.past.suspect, d.past.crash = false, false, true, d.outcome.failed.text
+		case stepSuspect: // no step is sent, as if the process had died
+			d.open, d.doubt, d.past.suspect = false, false, true
 			s.decided(&d.grip)
 			s.release(ctx, d)
 			at = s.postpone(ctx, d, OutcomeCrash)

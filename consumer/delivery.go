@@ -38,11 +38,10 @@ type delivery struct {
 
 // past is the state that a delivery keeps from one attempt to the next.
 type past struct {
-	counted    bool   // one of them was
-	uncounted  int    // attempts in a row that were not
-	suspect    bool   // one of those crashed
-	crash      string // how the last attempt crashed, until the next one begins
-	unanswered int    // steps in a row that the store did not take
+	counted    bool // one of them was
+	uncounted  int  // attempts in a row that were not
+	suspect    bool // one of those crashed
+	unanswered int  // steps in a row that the store did not take
 }
 
 // attempt is one attempt at a delivery.

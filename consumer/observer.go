@@ -33,7 +33,8 @@ const (
 	OutcomeHold Outcome = "hold"
 	// the handler said so (NotCounted), or no message succeeds (Breaker); the next attempt begins here after Event.Wait
 	OutcomeNotCounted Outcome = "not-counted"
-	// the handler's other process died (Crashed): the message is a suspect; the next attempt begins here after Event.Wait
+	// the handler's other process died (Crashed), which is not counted: the message is a suspect; the next attempt begins
+	// here after Event.Wait, and is isolated
 	OutcomeCrash      Outcome = "crash"
 	OutcomeMove       Outcome = "move"       // acked: a confirmed copy waits in a delay queue
 	OutcomeSuperseded Outcome = "superseded" // acked: a copy that waited in a delay queue takes its place
@@ -62,7 +63,6 @@ type Event struct {
 	Ran      time.Duration // how long the handler ran; zero if it did not
 	Wait     time.Duration // Retry, NotCounted, Crash: until the next attempt
 	Cause    counter.Cause // of a Retry; of a DeadLetter, that of the last counted attempt
-	Isolated bool          // of a Crash: the attempt was isolated, so the crash is counted when the next one begins
 	// the handler's; of a Hold the store's or the route's; of an Isolate, why; or why the delivery could not be settled
 	Err error
 }

@@ -61,7 +61,6 @@ func (s *session) sendStart(ctx context.Context, d *delivery, as step) (step, er
 	d.reply, d.asked = reply, as
 	d.past.unanswered = 0
 	if next == stepRun {
-		d.past.crash = ""
 		if !d.again() {
 			d.fence = reply.Fence
 		}
@@ -74,7 +73,7 @@ func (s *session) sendStart(ctx context.Context, d *delivery, as step) (step, er
 	case stepDeadLetter:
 		d.outcome.cause, d.outcome.err = reply.Cause, errExhausted(reply)
 	case stepIsolate:
-		s.observe(ctx, d, Event{Outcome: OutcomeIsolate, Err: errLeftOpen})
+		s.observe(ctx, d, Event{Outcome: OutcomeIsolate, Err: errSuspect})
 	default:
 	}
 	return next, nil
@@ -101,12 +100,9 @@ func (s *session) sendBegun(ctx context.Context, d *delivery) error {
 var errGone = errors.New("the attempt is not open any more: the store lost it, another consumer has the message, or " +
 	"an operator decided about it")
 
-// Why a message is isolated.
-var (
-	errReported = errors.New("the process that handled it died, perhaps because of this message")
-	errLeftOpen = errors.New("an earlier attempt was not closed: its process died, perhaps because of this message, or " +
-		"lost the store")
-)
+// errSuspect says why a message is isolated.
+var errSuspect = errors.New("the process of an earlier attempt died, perhaps because of this message, or it lost the " +
+	"store")
 
 // mayStart returns stepStart once d has a slot and the gate is open, or the step of a delivery that waited for too
 // long. The gate is asked last: the slot may have taken long.

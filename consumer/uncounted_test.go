@@ -111,13 +111,18 @@ func spell(waits []time.Duration) string {
 	return strings.Join(out, " ")
 }
 
-// TestCrashed: a first delivery or a redelivery makes a suspect, whose isolated attempts are counted as crashes.
+// TestCrashed: a first delivery or a redelivery makes a suspect, whose isolated attempts are counted as crashes. The
+// last one is dead-lettered without another wait.
 func TestCrashed(t *testing.T) {
 	for _, redelivered := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			b, o := newBench(), &outcomes{errs: slicesOf(Crashed(errBoom), 100)}
-			b.isolation = newIsolation()
+			b.isolation, b.Retry = newIsolation(), RetryInPlace
+			began := time.Now()
 			outcome, err := b.Handle(t.Context(), b.delivery(redelivered), o.handle)
+			if last := o.at[len(o.at)-1]; !last.Equal(time.Now()) {
+				t.Errorf("dead-lettered %v after the last attempt began, %v after the first", time.Since(last), last.Sub(began))
+			}
 			got := ""
 			for _, a := range o.attempts {
 				got += map[bool]string{true: "i", false: "n"}[a.Isolated]
@@ -125,7 +130,7 @@ func TestCrashed(t *testing.T) {
 			if outcome != OutcomeDeadLetter || err != nil || got != "niiii" {
 				t.Errorf("redelivered %v: %v, %v; attempts isolated: %s, want niiii", redelivered, outcome, err, got)
 			}
-			b.expect(t, "nack requeue=false", `"exhausted" 0+4 marked false`)
+			b.expect(t, "nack requeue=false", `"exhausted" 4+0 marked false`)
 			records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
 			if records[0].Cause != counter.CauseCrashed || records[0].Reason != errBoom.Error() {
 				t.Errorf("the cause is %s: %s", records[0].Cause, records[0].Reason)
@@ -138,18 +143,24 @@ func TestCrashed(t *testing.T) {
 	}
 }
 
-// TestCrashEvents: they say whether the attempt is counted, and why the next one is isolated.
+// TestCrashEvents: they say whether the attempt is counted, and why the next one is isolated. The record has a counted
+// crash and its reason before the next attempt begins, also if this consumer never begins it.
 func TestCrashEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, o := newBench(), &outcomes{errs: slicesOf(Crashed(errBoom), 2)}
 		b.isolation = newIsolation()
 		var got []string
-		b.Observer = observe(func(e Event) { got = append(got, fmt.Sprint(e.Outcome, " ", e.Isolated, " ", e.Err)) })
-		need(t, errOf(b.Handle(t.Context(), b.delivery(false), o.handle)))
-		want := []string{"crash false " + errBoom.Error(), "isolate false " + errReported.Error(),
-			"crash true " + errBoom.Error(), "isolate false " + errReported.Error(), "ack false <nil>"}
-		if !slices.Equal(got, want) {
-			t.Errorf("%q, want %q", got, want)
+		b.Observer = observe(func(e Event) { got = append(got, fmt.Sprint(e.Outcome, " ", e.Cause, " ", e.Err)) })
+		outcome, err := b.Handle(t.Context(), b.delivery(false), o.handle)
+		want := []string{"crash  " + errBoom.Error(), "isolate  " + errSuspect.Error(), "retry crashed " + errBoom.Error(),
+			"requeue  <nil>"}
+		if outcome != OutcomeRequeue || err != nil || !slices.Equal(got, want) {
+			t.Errorf("%v, %v: %q, want %q", outcome, err, got, want)
+		}
+		records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
+		r := records[0]
+		if r.Failures != 1 || r.Cause != counter.CauseCrashed || r.Reason != errBoom.Error() || r.OpenToken != "" || !r.Suspect {
+			t.Errorf("the record is %+v", r)
 		}
 	})
 }

@@ -68,10 +68,10 @@ func checkFailure(a Attempt, f Failure) error {
 				"because the attempt has no Progress"))
 		}
 		return nil
-	case "", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected:
+	case "", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected, CauseCrashed:
 		return nil
 	default:
-		want := fmt.Sprintf("%s, %s, %s or %s", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected)
+		want := fmt.Sprintf("%s, %s, %s, %s or %s", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected, CauseCrashed)
 		return fmt.Errorf("counter: fail: %w", setting.New("Cause", string(f.Cause), want))
 	}
 }

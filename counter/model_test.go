@@ -126,7 +126,8 @@ func drawBegun(_ *rapid.T, did *taken) takes {
 	return func(ctx context.Context, s store) (Reply, error) { return s.Begun(ctx, did.Attempt) }
 }
 
-var causesOfFail = rapid.SampledFrom([]Cause{"", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected})
+var causesOfFail = rapid.SampledFrom([]Cause{"", CauseFailed, CausePanicked, CauseTimedOut, CauseRejected,
+	CauseCrashed})
 
 func drawFail(t *rapid.T, did *taken) takes {
 	f := Failure{Cause: causesOfFail.Draw(t, "cause"), Limit: rapid.IntRange(0, 4).Draw(t, "limit"), Wait: waits.Draw(t,

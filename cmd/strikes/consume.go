@@ -74,7 +74,7 @@ request's headers; redirects are not followed. The response's status decides:
   502            not counted; the next attempt is isolated, because the message
                  may have killed the endpoint's process. The same if the
                  connection ends before the response. In an isolated attempt
-                 both are a crash
+                 both are a failure
   any other      a failure; the first KiB of the response is its reason
 
 consume refuses to start (exit 2) on a queue whose failed messages would be lost

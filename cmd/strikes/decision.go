@@ -32,8 +32,7 @@ type decision struct {
 	Token       string    `json:"token,omitempty"`      // of the attempt
 	ElapsedMS   int64     `json:"elapsed_ms,omitempty"` // since this process received the message
 	RanMS       int64     `json:"ran_ms,omitempty"`
-	WaitMS      int64     `json:"wait_ms,omitempty"`  // until the next attempt
-	Isolated    bool      `json:"isolated,omitempty"` // of a crash: it is counted
+	WaitMS      int64     `json:"wait_ms,omitempty"` // until the next attempt
 	Cause       string    `json:"cause,omitempty"`
 	Error       string    `json:"error,omitempty"`
 }
@@ -45,7 +44,7 @@ func decisionOf(e consumer.Event, at time.Time) decision {
 		Failures: e.Failures, Crashes: e.Crashes, Redelivered: e.Redelivered, Token: e.Token,
 		ElapsedMS: e.Elapsed.Milliseconds(),
 		RanMS:     e.Ran.Milliseconds(),
-		WaitMS:    e.Wait.Milliseconds(), Isolated: e.Isolated, Cause: string(e.Cause),
+		WaitMS:    e.Wait.Milliseconds(), Cause: string(e.Cause),
 	}
 	if e.Err != nil {
 		d.Error = cli.InFlags(e.Err.Error())
@@ -66,11 +65,7 @@ func (d decision) String() string {
 	if d.Cause != "" {
 		fmt.Fprintf(&b, " %s", d.Cause)
 	}
-	switch {
-	case d.Decision != string(consumer.OutcomeCrash):
-	case d.Isolated:
-		b.WriteString(", counted")
-	default:
+	if d.Decision == string(consumer.OutcomeCrash) {
 		b.WriteString(", not counted")
 	}
 	if d.WaitMS > 0 || d.Decision == string(consumer.OutcomeRetry) {
@@ -99,19 +94,34 @@ type lines struct {
 	all  bool // not only the troublesome ones
 	json bool
 
-	mu     sync.Mutex
-	waits  map[string]time.Time // until when a decision is only counted
-	others map[string]int       // so many were, of each
+	mu       sync.Mutex
+	waits    map[string]time.Time // until when a decision is only counted
+	others   map[string]int       // so many were, of each
+	isolated map[string]bool      // the messages that were shown to be, by id
 }
 
+// maxIsolated is how many messages isolated has at most.
+const maxIsolated = 1000
+
 // rare reports whether a decision is shown, and how many others like it were not: of those that come by the hundred in
-// an outage, one a second is.
+// an outage, one a second is. That a message is isolated is shown once, not for each of its attempts.
 func (l *lines) rare(d decision) (others int, shown bool) {
-	if o := consumer.Outcome(d.Decision); o != consumer.OutcomeNotCounted && o != consumer.OutcomeHold {
-		return 0, true
-	}
 	if l.waits == nil {
-		l.waits, l.others = map[string]time.Time{}, map[string]int{}
+		l.waits, l.others, l.isolated = map[string]time.Time{}, map[string]int{}, map[string]bool{}
+	}
+	switch consumer.Outcome(d.Decision) {
+	case consumer.OutcomeNotCounted, consumer.OutcomeHold:
+	case consumer.OutcomeIsolate:
+		if l.isolated[d.ID] {
+			return 0, false
+		}
+		if len(l.isolated) == maxIsolated {
+			clear(l.isolated)
+		}
+		l.isolated[d.ID] = true
+		return 0, true
+	default:
+		return 0, true
 	}
 	if time.Now().Before(l.waits[d.Decision]) {
 		l.others[d.Decision]++

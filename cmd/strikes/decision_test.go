@@ -37,9 +37,6 @@ var decisionEvents = []struct {
 		Err: errors.New("503")}, "not-counted a, attempt 1 of 4, the next in 1s: 503", false},
 	{consumer.Event{Outcome: consumer.OutcomeCrash, ID: "a", Attempt: 1, Limit: 4, Wait: time.Second,
 		Err: errors.New("reset")}, "crash a, attempt 1 of 4, not counted, the next in 1s: reset", false},
-	{consumer.Event{Outcome: consumer.OutcomeCrash, ID: "a", Attempt: 1, Limit: 4, Wait: time.Second, Isolated: true,
-		Err: errors.New("reset")},
-		"crash a, attempt 1 of 4, counted, the next in 1s: reset", false},
 	{consumer.Event{Outcome: consumer.OutcomeUndecodable, Queue: "q", Err: errors.New("consumer: a message cannot be " +
 		"decoded: take it out")}, "undecodable: consumer: a message cannot be decoded: take it out", false},
 	{consumer.Event{Outcome: consumer.OutcomeLeave, ID: "a"}, "leave a", true},
@@ -96,4 +93,19 @@ func TestLinesOfAnOutage(t *testing.T) {
 			t.Errorf("got %s, want %s", got.String(), want)
 		}
 	})
+}
+
+// TestLinesOfASuspect: of all its isolated attempts one line says so, unless every decision is asked for.
+func TestLinesOfASuspect(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		var got strings.Builder
+		l := lines{to: &got, all: all}
+		for _, id := range []string{"a", "b", "a", "a", "b"} {
+			l.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeIsolate, ID: id})
+		}
+		want := map[bool]string{false: "isolate a\nisolate b\n", true: "isolate a\nisolate b\nisolate a\nisolate a\nisolate b\n"}
+		if got.String() != want[all] {
+			t.Errorf("all %v: got %s, want %s", all, got.String(), want[all])
+		}
+	}
 }

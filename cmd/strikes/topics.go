@@ -67,7 +67,8 @@ const aboutWords = `Decisions of consume, each with its cause:
                repaired, or some message succeeds
   not-counted  CMD or URL could not work, or no message succeeds; the next
                attempt follows the wait
-  crash        the process behind URL died; counted if the attempt was isolated
+  crash        the process behind URL died, which is not counted; the next
+               attempt is isolated, and there such an end is a counted failure
   leave        the message returns to the queue with its session
   move         a copy of the message waits in a delay queue for its retry
   superseded   such a copy takes the place of the message

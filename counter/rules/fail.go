@@ -48,7 +48,12 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 		}
 		r.remember(a.Token, KindFailed)
 		r.count(f.cause(), printable.Cut(f.Reason, MaxReason), s.now)
-		r.note(AttemptNote{Ran: max(f.Ran, 0).Truncate(time.Millisecond), Consumer: a.Consumer}, s.now)
+		note := AttemptNote{Ran: max(f.Ran, 0).Truncate(time.Millisecond), Consumer: a.Consumer}
+		if r.Cause == CauseCrashed { // its next attempt is isolated too
+			r.Suspect = true
+			note = AttemptNote{Token: a.Token, Consumer: a.Consumer}
+		}
+		r.note(note, s.now)
 		r.Wait = whole(f.Wait)
 		r.Due = s.now.Add(r.Wait)
 		saves = true

@@ -21,7 +21,7 @@ type Failure struct {
 // Cause is why an attempt failed, or why a message was dead-lettered below its limit.
 type Cause string
 
-// The causes. Fail accepts the first five; Start itself counts a crash.
+// The causes. Fail accepts the first six. Start itself counts the crash of a process that no Fail can report.
 const (
 	CauseFailed   Cause = "failed"    // the handler returned an error
 	CausePanicked Cause = "panicked"  // the handler panicked
@@ -29,7 +29,7 @@ const (
 	CauseRejected Cause = "rejected"  // the handler asked for the dead-letter queue
 	// the handler could not work, for a reason other than the message: never counted; Fail accepts it with a Progress
 	CauseNotCounted Cause = "not-counted"
-	CauseCrashed    Cause = "crashed" // the process died while the message ran isolated
+	CauseCrashed    Cause = "crashed" // a process died while it handled the message, which ran isolated
 	CauseSkipped    Cause = "skipped" // an operator skipped the message; see Admin.Skip
 	CauseBlocked    Cause = "blocked" // an earlier message blocks its lane; no record has this cause
 	// it failed later than MaxAge after its first failed attempt; only tombstones have this cause

@@ -35,7 +35,7 @@ func (m *Model) checkStep(a *Attempt, msg *Message, e Event) {
 	case StepStart:
 		a.countable = a.countable || (!a.Session.Gone.IsZero() || a.Process.Died()) && !a.innocent
 	case StepFail:
-		if !m.failing(a) {
+		if !m.failing(a) && !(a.Outcome == Crashed && a.isolated() && a.countable) {
 			m.Violated("causes", "a failure of %s was counted, which had not failed: %s", e.ID, a)
 		}
 		if e.Record != nil && e.Record.Duplicate && !e.before().Duplicate && msg.Copies < 2 && msg.forgets == 0 &&

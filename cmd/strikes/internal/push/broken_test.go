@@ -72,14 +72,14 @@ func TestNeverAnswered(t *testing.T) {
 		{"closes", ends("", closed), consumer.OutcomeCrash, consumer.OutcomeNotCounted},
 		{"resets", ends("", reset), consumer.OutcomeCrash, consumer.OutcomeNotCounted},
 		{"speaks AMQP", ends("AMQP\x00\x00\x09\x01", closed), consumer.OutcomeNotCounted, consumer.OutcomeNotCounted},
-		{"speaks HTTP", ends(http.MethodHead, closed), consumer.OutcomeCrash, consumer.OutcomeCrash},
+		{"speaks HTTP", ends(http.MethodHead, closed), consumer.OutcomeCrash, consumer.OutcomeRetry},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			s, ca, _, _ := secure(t, tc.handler)
 			for _, o := range []Options{{URL: serve(t, tc.handler).URL}, {URL: s.URL, CA: ca}} {
 				e := endpoint(t, o)
-				if got := attempt(t, e, amqp.Delivery{Body: []byte("x")}); got.Outcome != tc.first || got.Isolated {
+				if got := attempt(t, e, amqp.Delivery{Body: []byte("x")}); got.Outcome != tc.first {
 					t.Errorf("at first: %s: %v", got.Outcome, got.Err)
 				}
 				got := isolated(t, e, amqp.Delivery{Body: []byte("x")})
