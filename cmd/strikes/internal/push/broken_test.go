@@ -83,7 +83,7 @@ func TestNeverAnswered(t *testing.T) {
 					t.Errorf("at first: %s: %v", got.Outcome, got.Err)
 				}
 				got := isolated(t, e, amqp.Delivery{Body: []byte("x")})
-				if says := strings.Contains(got.Err.Error(), "does not answer as HTTP"); got.Outcome != tc.want ||
+				if says := strings.Contains(got.Err.Error(), "does not answer HEAD as HTTP"); got.Outcome != tc.want ||
 					says != (tc.want == consumer.OutcomeNotCounted) {
 					t.Errorf("isolated: %s: %v", got.Outcome, got.Err)
 				}
@@ -149,7 +149,7 @@ func TestGreetingHangs(t *testing.T) {
 		t.Errorf("it may respond to POST, but: %v", err)
 	}
 	if err := endpoint(t, Options{URL: s.URL}).greet(ctx, time.Minute); err == nil || !strings.Contains(err.Error(),
-		"does not answer as HTTP: context canceled") {
+		"does not answer HEAD as HTTP: context canceled") {
 		t.Error(err)
 	}
 }

@@ -42,6 +42,9 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 			err = greeting
 		}
 	}
+	if errors.Is(err, errReused) && d.MessageId == "" { // nor can it be isolated: it is posted again
+		err = consumer.NotCounted(err)
+	}
 	if err != nil {
 		return err
 	}
@@ -89,6 +92,8 @@ var (
 	errConfiguration = errors.New("configuration")
 	errInvalid       = errors.New("sent no valid HTTP response")
 	errEnded         = errors.New("ended the connection before its response")
+	// the endpoint may have closed it as idle, so its handler has perhaps not seen the message
+	errReused = errors.New("a connection of earlier requests")
 )
 
 // send sends a request, and returns the response, and the secrets that it may quote, the longest first. Without a
@@ -114,6 +119,10 @@ func (e *Endpoint) send(ctx context.Context, method string, body []byte, h http.
 		return nil, nil, e.broken(ctx, &p, err, secrets, method)
 	}
 	e.heard.Store(true)
+	if response.StatusCode == http.StatusRequestTimeout && p.reused.Load() { // RFC 9110 15.5.9: it was idle for too long
+		_ = response.Body.Close()
+		return nil, nil, consumer.NotCounted(fmt.Errorf("%s closed %w as it was used: HTTP 408", e.shown(), errReused))
+	}
 	return response, secrets, nil
 }
 
@@ -175,15 +184,16 @@ func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets [
 	case !sent:
 		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %s", e.shown(), seen))
 	case method == http.MethodHead:
-		return consumer.NotCounted(fmt.Errorf("%w: %s does not answer as HTTP: %s; fix the URL, or --http-cert if the "+
-			"endpoint asks for a certificate", errConfiguration, e.shown(), seen))
+		return consumer.NotCounted(fmt.Errorf("%w: %s does not answer HEAD as HTTP: %s; fix the URL, let the endpoint "+
+			"answer HEAD, or fix --http-cert if it asks for a certificate", errConfiguration, e.shown(), seen))
 	case cause != nil:
 		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
 	case answered && p.reused.Load():
-		return consumer.Crashed(fmt.Errorf("%s sent no valid HTTP response on a connection of earlier requests: %s",
-			e.shown(), seen))
+		return consumer.Crashed(fmt.Errorf("%s sent no valid HTTP response on %w: %s", e.shown(), errReused, seen))
 	case answered:
 		return fmt.Errorf("%s %w: %s", e.shown(), errInvalid, seen)
+	case p.reused.Load():
+		return consumer.Crashed(fmt.Errorf("%s ended %w before its response: %s", e.shown(), errReused, seen))
 	}
 	return consumer.Crashed(fmt.Errorf("%s %w: %s", e.shown(), errEnded, seen))
 }

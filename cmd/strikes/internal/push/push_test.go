@@ -455,6 +455,57 @@ func TestBodyAfterA204(t *testing.T) {
 	}
 }
 
+// TestIdleConnectionEnds: the endpoint ends an idle connection just when a message is posted, and no handler sees that
+// message. It is not counted, also without an id. A 408 on a new connection is a failure.
+func TestIdleConnectionEnds(t *testing.T) {
+	const timedOut = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+	withoutID := func(c *consumer.Consumer) {
+		handle := c.Handler
+		c.Key = func(amqp.Delivery) string { return "" }
+		c.Handler = func(ctx context.Context, d amqp.Delivery) error {
+			d.MessageId = ""
+			return handle(ctx, d)
+		}
+	}
+	withID := func(*consumer.Consumer) {}
+	for _, tc := range []struct {
+		name, last string
+		set        func(*consumer.Consumer)
+		want       consumer.Outcome
+	}{
+		{"says so", timedOut, withID, consumer.OutcomeNotCounted},
+		{"says so, without an id", timedOut, withoutID, consumer.OutcomeNotCounted},
+		{"closes", "", withID, consumer.OutcomeCrash},
+		{"closes, without an id", "", withoutID, consumer.OutcomeNotCounted},
+		{"sends other bytes, without an id", "ok\n", withoutID, consumer.OutcomeNotCounted},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+				conn, buffered, err := w.(http.Hijacker).Hijack()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				_, _ = io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+				if _, err := http.ReadRequest(buffered.Reader); err == nil {
+					_, _ = io.WriteString(conn, tc.last)
+				}
+			})
+			e := endpoint(t, Options{URL: s.URL})
+			for _, want := range []consumer.Outcome{consumer.OutcomeAck, tc.want, consumer.OutcomeAck} {
+				if got := attempt(t, e, amqp.Delivery{}, tc.set); got.Outcome != want {
+					t.Errorf("%s: %v, want %s", got.Outcome, got.Err, want)
+				}
+			}
+		})
+	}
+	e := endpoint(t, Options{URL: serve(t, status(http.StatusRequestTimeout, "")).URL})
+	if got := attempt(t, e, amqp.Delivery{}); got.Outcome != consumer.OutcomeRetry {
+		t.Errorf("on a new connection: %s: %v", got.Outcome, got.Err)
+	}
+}
+
 // TestToken: the file is read for each attempt, and no reason quotes it.
 func TestToken(t *testing.T) {
 	var sent string
