@@ -168,7 +168,7 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 		"the broker's consumer_timeout, as `TIME`; no message waits unacked for more than half of it")
 	f.DurationVar(&o.exitWhenIdle, "exit-when-idle", 0,
 		"exit 0 once the queue is empty and for this `TIME` nothing was handled or waited; 0: never. A wait for a retry or "+
-			"an open breaker, and a pause, keep it running; a wait in a delay queue does not")
+			"an open breaker keeps it running; a wait in a delay queue does not. A paused queue ends it too, with exit 1")
 	f.StringVar(&o.healthAddr, "health-addr", "", "answer probes at this `ADDRESS`: /live always, /ready while messages "+
 		"are consumed, which a pause ends")
 	f.BoolVar(&o.set.Check.AllowDrop, "allow-drop", false, "accept a queue whose dead letters are lost")
@@ -246,7 +246,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 	}
 	settings.Check.Management, settings.Check.HTTPClient = need.Management, need.HTTPClient
 	w := &worker{
-		consumer: settings, next: connect.After(conn, b.Dial), work: does,
+		consumer: settings, next: connect.After(conn, b.Dial), work: does, pauseOf: store.Admin().Paused,
 		idle: &idle{patience: o.exitWhenIdle, say: o.Err},
 		log:  cli.NewLogger(o.Err, o.verbose, o.Cmd),
 	}

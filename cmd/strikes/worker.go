@@ -22,9 +22,11 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/push"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/printable"
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 // worker is a consumer of a queue, for the command consume.
@@ -34,11 +36,12 @@ type worker struct {
 	idle     *idle
 	next     func(context.Context) (*amqp.Connection, error)
 	conn     atomic.Pointer[amqp.Connection] // of the session
+	pauseOf  func(ctx context.Context, vhost, queue string) (*counter.Pause, error)
 	log      *slog.Logger
 }
 
-// run consumes until ctx is done, the queue has been empty for long enough, or the command cannot be started. Once now
-// is closed it ends immediately, with everything that runs.
+// run consumes until ctx is done, the queue has been empty or paused for long enough, or the command cannot be started.
+// Once now is closed it ends immediately, with everything that runs.
 func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	w.consumer.Logger = w.log
@@ -57,8 +60,12 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	defer stop(nil)
 	if w.idle.patience > 0 {
 		idling.Go(func() {
-			if w.idle.wait(ctx, w.empty) {
-				stop(nil)
+			var paused error
+			if w.idle.wait(ctx, func(ctx context.Context) bool {
+				paused = w.paused(ctx)
+				return paused != nil || w.empty(ctx)
+			}) {
+				stop(paused)
 			}
 		})
 	}
@@ -66,7 +73,7 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	go func() { done <- w.consumer.Run(ctx, w.dial) }()
 	select {
 	case err := <-done:
-		if cause := context.Cause(ctx); errors.Is(cause, errNotStarted) {
+		if cause := context.Cause(ctx); errors.Is(cause, errNotStarted) || errors.Is(cause, errPaused) {
 			return cause
 		}
 		return err
@@ -93,7 +100,7 @@ func (w *worker) dial(ctx context.Context) (*amqp.Connection, error) {
 
 // empty asks the broker whether messages wait in the queue. Unknown is no, and so is an answer that does not count this
 // consumer: RabbitMQ answers 0 and 0 for a quorum queue whose leader does not reply within 250 ms
-// (rabbit_quorum_queue:stat in 3.10 to 4.3). A paused queue has no consumer, so it is not empty.
+// (rabbit_quorum_queue:stat in 3.10 to 4.3).
 func (w *worker) empty(ctx context.Context) bool {
 	conn := w.conn.Load()
 	if conn == nil || conn.IsClosed() {
@@ -110,6 +117,29 @@ func (w *worker) empty(ctx context.Context) bool {
 		}
 	}
 	return true
+}
+
+// errPaused is wrapped by the error of run if nothing can be handled until an operator resumes the queue.
+var errPaused = errors.New("is paused")
+
+// paused asks the store, and returns an error that says how to go on. It is nil if the queue is not paused, or if the
+// store does not reply.
+func (w *worker) paused(ctx context.Context) error {
+	conn := w.conn.Load()
+	if conn == nil {
+		return nil
+	}
+	queue := w.consumer.Queue
+	p, err := w.pauseOf(ctx, conn.Config.Vhost, queue)
+	switch {
+	case err != nil || p == nil:
+		return nil
+	case p.Holding != nil:
+		return fmt.Errorf("queue %s %w:%s; strikes status %s says how to go on", printable.Name(queue), errPaused, p.Text(),
+			shell.Operands(queue))
+	}
+	return fmt.Errorf("queue %s %w:%s; to go on, run: strikes resume %s", printable.Name(queue), errPaused, p.Text(),
+		shell.Operands(queue))
 }
 
 // work is the handler of messages: a command, or an endpoint.
