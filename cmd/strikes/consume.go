@@ -63,7 +63,8 @@ inherits AMQP_URL and REDIS_URL, because it may need them.
 The output of CMD is passed on whole, equal lines too: only CMD knows which of
 them matter. With --json its stdout goes to stderr. In an outage --breaker keeps
 attempts, and so the lines, few. Processes that CMD leaves running in its
-process group are killed.
+process group are killed. If consume itself is killed with SIGKILL, Linux kills
+CMD, but not what CMD started: write sh -c 'exec ./handle-order'.
 
 With --http URL instead of CMD each message is a POST. docs/push.md lists the
 request's headers; redirects are not followed. The response's status decides:
