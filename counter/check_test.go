@@ -67,3 +67,32 @@ func TestCheck(t *testing.T) {
 		})
 	}
 }
+
+// A Redis that cannot save refuses even a PING: it is asked all the same, so that the operator reads why.
+func TestCheckThatCannotSave(t *testing.T) {
+	fake := miniredis.RunT(t)
+	fake.Server().SetPreHook(func(to *server.Peer, cmd string, _ ...string) bool {
+		switch cmd {
+		case "PING":
+			to.WriteError("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk")
+		case "INFO":
+			to.WriteBulk("# Persistence\r\naof_enabled:0\r\nrdb_last_bgsave_status:err\r\n")
+		case "CONFIG":
+			to.WriteError("NOPERM this user has no permissions to run the 'config' command")
+		case "EVAL", "EVALSHA": // which commands this user lacks
+			to.WriteLen(0)
+		default:
+			return false
+		}
+		return true
+	})
+	counts := dialTest(t, "redis://"+fake.Addr())
+	warnings, err := counts.Check(t.Context())
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "MISCONF") {
+		t.Errorf("Check: %q, %v", warnings, err)
+	}
+	found, err := counts.Admin().Examine(t.Context())
+	if err != nil || len(found) != 1 || found[0].Code != "store-save-failed" {
+		t.Errorf("Examine: %+v, %v", found, err)
+	}
+}

@@ -25,14 +25,14 @@ type Finding struct {
 
 func (f Finding) String() string { return fmt.Sprintf("%s: %s; %s", f.Seen, f.Impact, f.Fix) }
 
-// Check pings the store, and warns of settings that lose counts: a maxmemory-policy that evicts, and no persistence.
-// It does not warn of settings that the user may not read (ACL, managed services). A Counter works without Check,
+// Check pings the store, and warns of what loses counts: a maxmemory-policy that evicts, no persistence, and a save that
+// failed. It does not warn of settings that the user may not read (ACL, managed services). A Counter works without Check,
 // which takes two or three round trips per server.
 func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 	var found []Finding
 	if c.rdb == nil {
 		found, err = c.store.Examine(ctx)
-	} else if err = c.rdb.Ping(ctx).Err(); err != nil {
+	} else if err = c.ping(ctx); err != nil {
 		err = c.storeError(err)
 	} else {
 		found, _ = c.examineServers(ctx)
@@ -42,11 +42,22 @@ func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 	}
 	for _, f := range found {
 		// Redis: a setting that this user may not read is no warning.
-		if c.rdb == nil && !f.Severe || f.Code == "store-evicts" || f.Code == "store-volatile" {
+		if c.rdb == nil && !f.Severe || slices.Contains(losing, f.Code) {
 			warnings = append(warnings, f.String())
 		}
 	}
 	return warnings, nil
+}
+
+// losing are the findings about a Redis that loses counts.
+var losing = []string{"store-evicts", "store-volatile", "store-save-failed"}
+
+// ping asks whether the store replies. A Redis that could not save refuses a PING like a write, and still takes reads.
+func (c *client) ping(ctx context.Context) error {
+	if err := c.rdb.Ping(ctx).Err(); err != nil && !strings.HasPrefix(err.Error(), "MISCONF") {
+		return err
+	}
+	return nil
 }
 
 // unchecked returns the error of a check with the remedy for the faults of a URL. A database has its own for a refused
@@ -78,7 +89,7 @@ func (a *Admin) Examine(ctx context.Context) ([]Finding, error) {
 
 // Examine is that of Store.
 func (s redisStore) Examine(ctx context.Context) ([]Finding, error) {
-	if err := s.rdb.Ping(ctx).Err(); err != nil && !lacks(err) {
+	if err := s.ping(ctx); err != nil && !lacks(err) {
 		return nil, s.storeError(err)
 	}
 	lacking, err := s.lacking(ctx)
