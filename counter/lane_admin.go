@@ -16,7 +16,7 @@ import (
 // before them are handled or dropped.
 type BlockedLane struct {
 	Lane     string    // its name, of which the store keeps 1 KiB
-	By       string    // id of the message that blocks it now; empty if that has none, or is being replayed
+	By       string    // id or fingerprint of the message that blocks it now; empty if that was replayed
 	Since    time.Time // by the store's clock
 	Messages int       // not handled, the one that blocks the lane included
 }

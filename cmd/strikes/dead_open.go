@@ -207,6 +207,17 @@ func (q *dlq) fail(err error) error {
 	return err
 }
 
+// sameCommand continues a change that was interrupted.
+const sameCommand = "the same command"
+
+// goOn says which command continues a change, if it was interrupted.
+func goOn(err error, command string) error {
+	if cli.Complaint(nil, err) == "interrupted" {
+		return cli.WithCode(errors.New("interrupted; to go on, run "+command), cli.ExitInterrupted)
+	}
+	return err
+}
+
 // warnInterrupt prints the effect of an interruption of a replay or drop of everything, if it has one.
 func (q *dlq) warnInterrupt() {
 	if q.dead.Handling.Take && q.dead.Handling.Why != "" {

@@ -110,7 +110,7 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 		err = t.noQueue(q, r.Target, err)
 	}
 	if err != nil {
-		return q.fail(err)
+		return q.fail(goOn(err, sameCommand))
 	}
 	if result.Done+result.Left == 0 {
 		return q.nothing(t.want)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -153,6 +154,10 @@ func TestLaneAdviceNamesTheVerb(t *testing.T) {
 		{ops.VerbRelease, deadletter.ErrLaneWaiting, "strikes lane release q 'a b' --missing --to FILE gives it up"},
 		{ops.VerbReplay, deadletter.ErrLaneWaiting, "strikes lane release q 'a b' --missing --to FILE gives it up"},
 		{ops.VerbDrop, deadletter.ErrLaneMissing, "strikes lane drop q 'a b' --missing --to FILE drops the lane without it"},
+		{ops.VerbReplay, deadletter.ErrLaneWaiting, "then run strikes lane replay q 'a b'; "},
+		{ops.VerbReplay, deadletter.ErrLaneBusy, "then run strikes lane replay q 'a b'"},
+		{ops.VerbReplay, context.Canceled, "interrupted; to go on, run strikes lane replay q 'a b'"},
+		{ops.VerbDrop, context.Canceled, "interrupted; to go on, run the same command"},
 		{ops.VerbReplay, deadletter.ErrLaneMissing, "strikes lane replay q 'a b' --missing replays the lane without it"},
 	} {
 		if got := explainLane(tt.err, tt.verb, "q", "a b"); !strings.Contains(got.Error(), tt.want) {

@@ -211,7 +211,7 @@ func TestReplayInterrupted(t *testing.T) {
 	}
 	said := strings.TrimSpace(stderr.String())
 	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(said, " replayed, ") ||
-		!strings.HasSuffix(said, "\nstrikes: interrupted") {
+		!strings.HasSuffix(said, "\nstrikes: interrupted; to go on, run the same command") {
 		t.Errorf("exit code %d\n%s", code, said)
 	}
 	if log := mustOutput(t, strikesOn(t, queue, "audit", queue)); !strings.Contains(log, "  interrupted  ") {

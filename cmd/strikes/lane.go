@@ -33,7 +33,8 @@ type lanes struct {
 	all, missing bool
 	wait         time.Duration // replay and release
 	to           string        // release and drop
-	yes, json    bool
+	dryRun, yes  bool
+	json         bool
 }
 
 func (a *app) laneCommand() *cobra.Command {
@@ -56,8 +57,9 @@ func (a *app) laneListCommand() *cobra.Command {
 		Use: "list QUEUE", Short: "list the blocked lanes of a queue, longest blocked first",
 		Example: "  strikes lane list orders",
 		Long: `BLOCKED BY is the message that must be handled or dropped next, by its
-fingerprint (fp:…) if it has no id; - if it is in the queue again. MESSAGES
-counts those of the lane that are neither handled nor dropped.`,
+fingerprint (fp:…) if it has no id. "(in the queue again)" means that it was
+replayed and no consumer has handled it yet. MESSAGES counts those of the lane
+that are neither handled nor dropped.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.lanes(cmd.Context(), args[0], most) },
 	}
 	cmd.Flags().IntVar(&most, "limit", 100, "list `N` at most, those that are blocked longest; 0: all")
@@ -123,6 +125,7 @@ func (a *app) laneDropCommand() *cobra.Command {
 // addTo adds the flags of a verb that changes a lane.
 func (c *lanes) addTo(cmd *cobra.Command) {
 	c.addServers(cmd)
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "only say what would be done")
 	cmd.Flags().BoolVar(&c.yes, "yes", false, yesText)
 	cli.JSON(cmd.Flags(), &c.json, "print the result as one JSON object")
 	c.addAudit(cmd)
@@ -211,6 +214,11 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 	if len(held) == 0 {
 		return cli.WithCode(fmt.Errorf("queue %s has no blocked lane", printable.Name(queue)), cli.ExitNothing)
 	}
+	if c.dryRun {
+		fmt.Fprintf(c.Err, "%s of queue %s would be replayed\n", printable.Plural(len(held), "blocked lane"),
+			printable.Name(queue))
+		return render.All(render.Lanes(c.Out, c.json), held)
+	}
 	q.warnIdle(ctx, queue)
 	text := fmt.Sprintf("Queue %s has %s. Replay them?", printable.Name(queue),
 		printable.Plural(len(held), "blocked lane"))
@@ -250,7 +258,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 			printable.Name(queue))
 	}
 	end(replayed, err)
-	return q.fail(explainLane(err, ops.VerbReplay, queue, last))
+	return q.fail(explainLane(goOn(err, sameCommand), ops.VerbReplay, queue, last))
 }
 
 // warnIdle warns if the queue has no consumer, because replayed messages then wait in it.
@@ -274,12 +282,13 @@ func (q *dlq) isConsumed(ctx context.Context, queue string) bool {
 
 // laneChanges are the changes of a lane, by their verbs.
 var laneChanges = map[string]struct {
-	question string
-	do       func(*deadletter.Queue, context.Context, deadletter.Lane) (deadletter.LaneResult, error)
+	question, would string
+	do              func(*deadletter.Queue, context.Context, deadletter.Lane) (deadletter.LaneResult, error)
 }{
-	ops.VerbReplay:  {"Replay them", (*deadletter.Queue).ReplayLane},
-	ops.VerbRelease: {"Drop the message that blocks it, and replay those after it", (*deadletter.Queue).ReleaseLane},
-	ops.VerbDrop:    {"Drop them", (*deadletter.Queue).DropLane},
+	ops.VerbReplay: {"Replay them", "all would be replayed", (*deadletter.Queue).ReplayLane},
+	ops.VerbRelease: {"Drop the message that blocks it, and replay those after it",
+		"the one that blocks it would be dropped, and those after it replayed", (*deadletter.Queue).ReleaseLane},
+	ops.VerbDrop: {"Drop them", "all would be dropped", (*deadletter.Queue).DropLane},
 }
 
 // change replays, releases or drops a lane. It writes a message to the file of --to before it drops it, and opens the
@@ -300,12 +309,16 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 	if err != nil {
 		return explainLane(err, verb, queue, lane)
 	}
+	text := fmt.Sprintf("Lane %s of queue %s has %s", printable.Name(lane), printable.Name(queue),
+		printable.Plural(state.Messages, "message"))
+	if c.dryRun {
+		fmt.Fprintf(c.Err, "%s: %s\n", text, laneChanges[verb].would)
+		return nil
+	}
 	if verb != ops.VerbDrop {
 		q.warnIdle(ctx, at)
 	}
-	text := fmt.Sprintf("Lane %s of queue %s has %s. %s?", printable.Name(lane), printable.Name(queue),
-		printable.Plural(state.Messages, "message"), laneChanges[verb].question)
-	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
+	if err := c.Confirm(ctx, c.yes, false, text+". "+laneChanges[verb].question+"?"); err != nil {
 		return err
 	}
 	var file *keepFile
@@ -335,6 +348,9 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 			fmt.Fprintf(c.Err, "lane %s is still blocked in partition %s: run the same command again\n", printable.Name(lane),
 				printable.Name(other))
 		}
+	}
+	if verb == ops.VerbRelease && result.Dropped > 0 { // another release would drop the next message
+		verb = ops.VerbReplay
 	}
 	return q.fail(explainLane(err, verb, queue, lane))
 }
@@ -437,7 +453,10 @@ func (c *deadChange) refuseBlocked(ctx context.Context, q *dlq, lanes []string, 
 
 // explainLane says what to do next, and gives an error its exit code.
 func explainLane(err error, verb, queue, lane string) error {
-	operand := shell.Operands(queue)
+	operand, again := shell.Operands(queue), sameCommand
+	if verb == ops.VerbReplay {
+		again = "strikes lane replay " + shell.Operands(queue, lane)
+	}
 	giveUp := "strikes lane release " + shell.Operands(queue, lane) + " --missing --to FILE"
 	without := "strikes lane replay " + shell.Operands(queue, lane) + " --missing replays"
 	if verb == ops.VerbDrop {
@@ -457,10 +476,11 @@ func explainLane(err error, verb, queue, lane string) error {
 		return fmt.Errorf("%w; if it expired or was taken by another program, or if the store was rolled back, %s "+
 			"the lane without it and all others that are missing", err, without)
 	case errors.Is(err, deadletter.ErrLaneWaiting):
-		return fmt.Errorf("%w; strikes status %s shows whether consumers run and whether the queue is paused; only if the "+
-			"message was lost there, %s gives it up: else it is acked without an attempt", err, operand, giveUp)
+		return fmt.Errorf("%w, and those after it in the dead-letter queue; start a consumer, or resume the queue if it is "+
+			"paused (strikes status %s shows which), then run %s; only if the message was lost there, %s gives it up: else it "+
+			"is acked without an attempt", err, operand, again, giveUp)
 	case errors.Is(err, deadletter.ErrLaneBusy):
-		return fmt.Errorf("%w; pause their publishers, then run the command again", err)
+		return fmt.Errorf("%w; pause their publishers, then run %s", err, again)
 	}
-	return err
+	return goOn(err, again)
 }

@@ -99,7 +99,11 @@ func Lanes(w io.Writer, asJSON bool) List[ops.BlockedLane] {
 		}
 		return row
 	}, func(l ops.BlockedLane) []string {
-		return []string{printable.Name(l.Lane), dash(l.By), l.Since.Format(time.RFC3339), fmt.Sprint(l.Messages)}
+		by := "(in the queue again)" // it was replayed, and is not handled yet
+		if l.By != "" {
+			by = printable.Line(l.By, longest)
+		}
+		return []string{printable.Name(l.Lane), by, l.Since.Format(time.RFC3339), fmt.Sprint(l.Messages)}
 	}, term.Column{Title: "LANE", Min: leastReason}, term.Column{Title: "BLOCKED BY", Min: leastReason},
 		term.Column{Title: "SINCE"}, term.Column{Title: "MESSAGES"})
 }
