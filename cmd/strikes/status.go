@@ -55,7 +55,8 @@ many messages wait in each. "lost" are those that came back to a queue that was
 gone.
 
 Only the management API reports rates, unacked and waiting messages, and what
-others consumed from the dead-letter queue. Its figures are up to 10 s old.`,
+others consumed from the dead-letter queue. Its figures are up to 10 s old, so
+those of the queue are under "earlier".`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			queue := ""
 			if len(args) > 0 {

@@ -92,20 +92,14 @@ func (p *page) paused(s ops.Status) {
 }
 
 func (p *page) flow(s ops.Status) {
-	unacked := ""
-	if s.Unacked != nil {
-		unacked = fmt.Sprintf(", %d unacked", *s.Unacked)
-	}
 	consumers, kind := printable.Plural(s.Consumers, "consumer"), term.Plain
 	if s.Consumers == 0 {
 		consumers, kind = "no consumer", term.Alarm
 	}
-	p.add(kind, "depth      %d ready%s, %s", s.Ready, unacked, consumers)
-	if s.Rates != nil {
-		p.add(term.Plain, "rates      %.1f/s in, %.1f/s out, %.1f/s acked", s.Rates.In, s.Rates.Out, s.Rates.Acked)
-	}
-	if s.Unacked != nil || s.Rates != nil { // it does not say when it measured them
-		p.add(term.Quiet, "           unacked and rates by the management API, as of up to 10 s ago")
+	p.add(kind, "depth      %d ready, %s", s.Ready, consumers)
+	if s.Unacked != nil && s.Rates != nil { // the management API does not say when it measured them
+		p.add(term.Plain, "earlier    %d unacked, %.1f/s in, %.1f/s out, %.1f/s acked (up to 10 s ago)", *s.Unacked, s.Rates.In,
+			s.Rates.Out, s.Rates.Acked)
 	}
 }
 
@@ -143,7 +137,7 @@ func Partitions(s ops.Status) []term.Row {
 	for _, one := range s.Partitions {
 		parts := []string{fmt.Sprintf("  %s  %d ready", printable.Name(one.Queue), one.Ready)}
 		if one.Unacked != nil {
-			parts = append(parts, fmt.Sprintf("%d unacked", *one.Unacked))
+			parts = append(parts, fmt.Sprintf("%d unacked up to 10 s ago", *one.Unacked))
 		}
 		process := "no process"
 		if one.Process != "" {

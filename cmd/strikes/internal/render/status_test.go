@@ -79,9 +79,8 @@ func TestStandingText(t *testing.T) {
 			Consumer: "web-1, pid 42"}, {Messages: 2, Since: noon, Why: "http://h is out of reach", Consumer: "web-2"}},
 	}
 	want := `2026-11-21T12:00:00Z  orders in virtual host /
-depth      37 ready, 1 unacked, 2 consumers
-rates      12.0/s in, 3.1/s out, 3.0/s acked
-           unacked and rates by the management API, as of up to 10 s ago
+depth      37 ready, 2 consumers
+earlier    1 unacked, 12.0/s in, 3.1/s out, 3.0/s acked (up to 10 s ago)
 limit      5 retries (6 attempts), set 2026-11-21T11:00:00Z by jo@desk: supplier down
 limit      consumers of one queue have different limits: 4 attempts (web-1, pid 42), 101 attempts (web-2, pid 7)
 retrying   5 messages
