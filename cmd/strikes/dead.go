@@ -208,6 +208,9 @@ func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (most int, ok b
 	if yes && !dry {
 		return c.most, true, nil
 	}
+	if q.ready == 0 {
+		return 0, false, q.nothing(seek(v.filter))
+	}
 	if !dry && (!term.IsTerminal(c.In) || !term.IsTerminal(c.Err)) {
 		return 0, false, c.Confirm(ctx, false, true, "") // which refuses
 	}
