@@ -134,8 +134,12 @@ func headlineOfDead(queue string, v deadView) string {
 		return fmt.Sprintf("%s: at least %s", shown(queue), plural(v.Groups.Count, "dead letter"))
 	}
 	first := v.Groups.Groups[0]
-	return fmt.Sprintf("%s: %s, %s for %s", shown(queue), plural(v.Groups.Count, "dead letter"),
+	text := fmt.Sprintf("%s: %s, %s for %s", shown(queue), plural(v.Groups.Count, "dead letter"),
 		digits(int64(first.Count)), why(first.Reason))
+	if first.Kind != "" && first.Kind != deadletter.KindFailed { // as of a skip, which has an operator's reason
+		text += fmt.Sprintf(" (%s)", first.Kind)
+	}
+	return text
 }
 
 // Link is the address of the dead letters of a group among those that the filter picks.

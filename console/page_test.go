@@ -17,6 +17,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/printable"
@@ -286,6 +287,19 @@ func TestHeadlines(t *testing.T) {
 		"nothing blocks it": {Status: ops.Status{Time: now, Consumers: 1}},
 	} {
 		if got := headline(v); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// A skip has an operator's reason, which must not read like the error of a handler.
+func TestHeadlineOfASkip(t *testing.T) {
+	for kind, want := range map[deadletter.Kind]string{
+		deadletter.KindFailed:  "q: 1 dead letter, 1 for too late",
+		deadletter.KindSkipped: "q: 1 dead letter, 1 for too late (skipped)",
+	} {
+		v := deadView{Groups: ops.Groups{Count: 1, Groups: []*ops.Group{{Kind: kind, Reason: "too late", Count: 1}}}}
+		if got := headlineOfDead("q", v); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

@@ -189,6 +189,23 @@ func TestResumeOfAnExhaustedMessage(t *testing.T) {
 	}
 }
 
+// TestErrorOfASkippedMessage: its record has the operator's reason in place of the error.
+func TestErrorOfASkippedMessage(t *testing.T) {
+	q, c := queueAt(t)
+	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: "m"}, Token: "a"}
+	_, err := c.Fail(t.Context(), a, counter.Failure{Limit: 4, Reason: "no stock"})
+	need(t, err)
+	need(t, q.Store.Skip(t.Context(), a.Message, counter.Note{By: "jo", Why: "cancelled"}))
+	_, err = c.Start(t.Context(), counter.Attempt{Message: a.Message, Token: "b"}, counter.ModeShared, 4)
+	need(t, err)
+	records, err := q.Message(t.Context(), "m")
+	need(t, err)
+	got := Of(records[0], nil, time.Now())
+	if got.State != DeadLettered || got.LastError != "no stock" || got.Skip == nil || got.Skip.Why != "cancelled" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestSkipOfAMovedMessage: its plan says when it returns from a delay queue.
 func TestSkipOfAMovedMessage(t *testing.T) {
 	q, c := queueAt(t)

@@ -96,7 +96,7 @@ func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 	out := Record{
 		VHost: r.VHost, Queue: r.Queue, ID: r.ID, Generation: r.Generation, State: StateOf(r), Failures: r.Failures,
 		Crashes: r.Crashes,
-		Cause:   r.Cause, LastError: r.Reason, First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts,
+		Cause:   r.Cause, LastError: lastError(r), First: r.FirstTime, Last: r.LastTime, Suspect: r.Suspect, Starts: r.Starts,
 		Consumer: r.Consumer,
 		History:  History(r), Duplicate: r.PossibleDuplicate,
 		Limit: r.InForce(override), OwnLimit: r.OwnLimit, Removed: r.Removed, Since: r.Since(), Wait: r.Left(now),
@@ -119,6 +119,14 @@ func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 		out.Expires = now.Add(r.TTL).UTC().Truncate(time.Second)
 	}
 	return out
+}
+
+// lastError is the error of the last failed attempt. The Reason of a message that was skipped is the operator's.
+func lastError(r counter.Record) string {
+	if n := len(r.History); n > 0 && r.Cause == counter.CauseSkipped {
+		return r.History[n-1].Reason
+	}
+	return r.Reason
 }
 
 // Attempt is a counted attempt of a message.
