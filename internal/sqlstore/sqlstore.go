@@ -173,8 +173,7 @@ func (b *Base) Failed(err error) error {
 	case b.Gone(err), errors.As(err, &network):
 		fault = counter.FaultUnreachable
 	}
-	// pgx puts each address on a line.
-	text := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error())
+	text := oneLine(err.Error())
 	if b.Password != "" && !errors.Is(err, ErrSchema) { // its text names the command, even if the password is "strikes"
 		text = setting.Hide(text, b.Password)
 	}
@@ -185,6 +184,26 @@ func (b *Base) Failed(err error) error {
 		err = redacted{err, text}
 	}
 	return &counter.StoreError{Fault: fault, Err: err}
+}
+
+// oneLine puts the attempts of pgx to connect, which have a line each, on one. It omits an attempt with TLS that the
+// server refused and that pgx repeated without, and one that failed like the one before it.
+func oneLine(text string) string {
+	doing, lines, several := strings.Cut(text, ":\n\t")
+	if !several {
+		return text
+	}
+	var attempts []string
+	for attempt := range strings.SplitSeq(lines, "\n\t") {
+		if n := len(attempts) - 1; n >= 0 {
+			at, noTLS := strings.CutSuffix(attempts[n], "tls error: server refused TLS connection")
+			if attempt == attempts[n] || noTLS && strings.HasPrefix(attempt, at) {
+				attempts = attempts[:n]
+			}
+		}
+		attempts = append(attempts, attempt)
+	}
+	return doing + ": " + strings.Join(attempts, "; ")
 }
 
 // redacted is an error whose text had a password, had several lines, or did not say what to do.
