@@ -66,9 +66,6 @@ func (s *session) checked(ctx context.Context, conn *amqp.Connection) error {
 // check refuses a store or a topology that would lose messages or counts. A store that is away is no reason to refuse:
 // first deliveries do not need it.
 func (s *settings) check(ctx context.Context, conn *amqp.Connection) error {
-	if err := s.checkStore(ctx); err != nil {
-		return err
-	}
 	check := s.Check.Instead
 	if check == nil {
 		need := s.Check.need(s.Queue)
@@ -83,7 +80,7 @@ func (s *settings) check(ctx context.Context, conn *amqp.Connection) error {
 		}
 		return refusal{err}
 	}
-	return nil
+	return s.checkStore(ctx)
 }
 
 // isNetwork reports whether a connection failed that had been made. amqp091-go may return this before its connection
