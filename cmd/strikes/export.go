@@ -82,6 +82,7 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 	defer metrics.close()
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics.handler())
+	mux.Handle("GET /{$}", http.RedirectHandler("/metrics", http.StatusFound))
 	listener, err := listen(ctx, "listen", o.listen)
 	if err != nil {
 		return err

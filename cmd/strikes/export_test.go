@@ -63,7 +63,11 @@ func TestExport(t *testing.T) {
 	t.Parallel()
 	queue := declaredQueue(t)
 	buryFew(t, queue)
-	scrape, _ := exported(t, append(serverFlags(t, queue), "--queue", queue)...)
+	scrape, stderr := exported(t, append(serverFlags(t, queue), "--queue", queue)...)
+	if page := scraped(t, regexp.MustCompile(`http://[^/]+/`).FindString(stderr.String())); !strings.Contains(page,
+		"strikes_broker_up 1") {
+		t.Errorf("/ leads to %s", page)
+	}
 	proctest.Eventually(t, time.Minute, "the metrics", func() bool {
 		page := scrape()
 		for _, want := range []string{
