@@ -36,6 +36,10 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	s.Breaker = breakerOf(counter.BreakerState{Breaker: state.Breaker, Now: state.Time})
 	s.Waiting, s.Processes = waitingBy(state.Consumers), seen(state.Consumers, state.Time)
 	s.pausedBy(state.Paused)
+	if s.Consumers > 0 && len(s.Processes) == 0 && len(s.Partitions) == 0 {
+		s.note("the store knows no consumer of this queue: its consumers do not use strikes, or they use another store or " +
+			"prefix (--store-url, --prefix)")
+	}
 	queue := &Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue}
 	var reasons Groups
 	var reading panics.Group // of the reasons, which take longest
