@@ -173,7 +173,7 @@ func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Que
 	switch {
 	case errors.As(err, &foreign):
 		return fmt.Errorf("%w, and was not written by it; until it is gone, consumers hold the message (store out of "+
-			"reach); look at it, then remove it: %s", err, redisCLI(c.StoreURL, append([]string{"DEL"}, foreign.Keys...)...))
+			"reach); look at it, then remove it: %s", err, removal(c.StoreURL, foreign.Keys...))
 	case errors.Is(err, ops.ErrNone):
 		if missing := c.RefuseMissing(ctx, queue); missing != nil {
 			return missing
@@ -201,9 +201,12 @@ func (c *storeVerb) unconsumed(ctx context.Context, queue string) (how string, e
 	return how, err
 }
 
-// redisCLI is a line for a shell that gives a command to the store at a URL; it asks for the password, if there is one.
-// To one node of a cluster, or to a Sentinel, it does not know the way.
-func redisCLI(rawURL string, command ...string) string {
+// removal says how to remove keys from the store at a URL: with a line for a shell, which asks for a password. To one
+// node of a cluster, or to a Sentinel, it does not know the way. In a database a key is a row.
+func removal(rawURL string, keys ...string) string {
+	if connect.DatabaseOf(rawURL) != nil {
+		return `delete the row of this queue in the table strikes_doc whose name is the end of the key, after "}:"`
+	}
 	line := []string{"redis-cli"}
 	if u, err := url.Parse(rawURL); err == nil && (u.Scheme == "redis" || u.Scheme == "rediss") {
 		at := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
@@ -218,8 +221,9 @@ func redisCLI(rawURL string, command ...string) string {
 			line = append(line, "--askpass")
 		}
 	}
-	for _, word := range command {
-		line = append(line, shell.Word(word))
+	line = append(line, "DEL")
+	for _, key := range keys {
+		line = append(line, shell.Word(key))
 	}
 	return strings.Join(line, " ")
 }

@@ -145,7 +145,7 @@ func TestWhereAURLLeads(t *testing.T) {
 	}
 }
 
-func TestRedisCLI(t *testing.T) {
+func TestRemoval(t *testing.T) {
 	tests := []struct{ url, key, want string }{
 		{"redis://127.0.0.1:6379/0", "a:{%2F/q}:r:1", `redis-cli -u redis://127.0.0.1:6379/0 DEL 'a:{%2F/q}:r:1'`},
 		{"redis://:hush@host/2?read_timeout=1s", "k", `redis-cli -u redis://host/2 --askpass DEL k`},
@@ -154,9 +154,11 @@ func TestRedisCLI(t *testing.T) {
 		{"redis://[::1]:6379", "it's", `redis-cli -u 'redis://[::1]:6379' DEL 'it'\''s'`},
 		{"redis+cluster://:hush@host:7000?addr=host2:7001", "k", `redis-cli DEL k`},
 		{"unix:///run/redis.sock", "k", `redis-cli DEL k`},
+		{"postgres://jo:hush@host/db", "k", `delete the row of this queue in the table strikes_doc whose name is the end ` +
+			`of the key, after "}:"`},
 	}
 	for _, tt := range tests {
-		if got := redisCLI(tt.url, "DEL", tt.key); got != tt.want {
+		if got := removal(tt.url, tt.key); got != tt.want {
 			t.Errorf("of %s: %s, want %s", tt.url, got, tt.want)
 		}
 	}
