@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import struct
@@ -855,3 +856,45 @@ def test_a_stop_counts_nothing_while_consuming_is_told(classic, amqp_url, redis_
     consumer.stop()
     assert consumer.outcomes() == ["leave"]
     assert record(classic, "17") == parse_record(b"")
+
+
+def test_a_cancelled_stop(classic, amqp_url, redis_url, prefix, record):
+    """A program that gives up waiting for a stop cancels run: its handler must not go on beside the next attempt."""
+    from strikes import AsyncCounter
+    from strikes.aio_pika import Consumer
+
+    seen = []
+
+    async def main():
+        begun, draining = asyncio.Event(), asyncio.Event()
+
+        async def handle(delivery):
+            begun.set()
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                seen.append("cancelled")
+                raise
+
+        counter = AsyncCounter.from_url(redis_url, prefix=prefix)
+        consumer = Consumer(
+            classic.name, handle, amqp=amqp_url, counter=counter, observer=lambda e: seen.append(e.outcome.value),
+            consuming=lambda yes: None if yes else draining.set(),
+        )
+        running = asyncio.create_task(consumer.run())
+        await asyncio.wait_for(begun.wait(), PATIENCE)
+        consumer.stop()
+        await asyncio.wait_for(draining.wait(), PATIENCE)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(running, PATIENCE)
+        assert seen == ["cancelled", "leave"]
+        async with asyncio.timeout(PATIENCE):
+            while len(asyncio.all_tasks()) > 1:  # no task stays for as long as the program runs
+                await asyncio.sleep(0.02)
+        await counter.close()
+
+    classic.publish(b"", "1")
+    asyncio.run(main())
+    until(lambda: classic.depth() == 1)
+    assert record(classic, "1") == parse_record(b"")

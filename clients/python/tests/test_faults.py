@@ -25,6 +25,7 @@ from strikes.handler import Failed
 from strikes.isolation import EVERYTHING, PROCESS
 from strikes.session import ControlView
 from strikes.settler import AsyncSettler, Settler
+from strikes.signals import Signal
 from strikes.steps import Cause, Options, Reply, ReplyCode, lanes
 from strikes.text import MAX_MILLIS
 
@@ -395,9 +396,9 @@ def receiving(cls):
     session = cls.__new__(cls)
     session.c = SimpleNamespace(_stopping=False)
     session.control = SimpleNamespace(view=ControlView())
-    session.session = SimpleNamespace(error=ValueError("a fault"))
+    session.session = SimpleNamespace(error=ValueError("a fault"), stop=Signal())
     session.careful, session.fetches = False, False
-    session._check_lost, session._turn = lambda: None, lambda seconds: None
+    session._check_lost, session._turn, session._tell = lambda: None, lambda seconds: None, lambda consuming: None
     return session
 
 

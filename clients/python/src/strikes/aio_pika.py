@@ -374,33 +374,37 @@ class _Session:
         return signal
 
     async def run(self) -> None:
-        s = self.c._settings
         self.channel = await _channel(self.connection)
         await _ask(self.channel.basic_qos(prefetch_count=self.prefetch))
+        self.driver.watch()
+        flusher = self._tasks.spawn(self._flush())
+        error: BaseException | None = None
+        try:
+            try:
+                await self._consume()
+                await self._receive()
+                await self._drain()
+            except (StrikesError, asyncio.CancelledError, *_LOST) as err:
+                error = err
+            await self._end(error)
+        finally:  # nothing goes on without the session, even if its end was cancelled
+            self.session.live.fire()
+            self.driver.close()
+            flusher.cancel()
+
+    async def _consume(self) -> None:
+        s = self.c._settings
         try:
             self.tag = (await _ask(self.channel.basic_consume(s.queue, self._on_message))).consumer_tag
         except ax.AMQPChannelError as refusal:
             raise Refused(f"queue {s.queue!r}: consuming: {_text(refusal)}") from None
         except ax.ConnectionInternalError as lost:  # the broker was to deliver before it replied
-            unconverted = Undecodable(f"{lost!r}; {self._position()}", unconverted=True)
-            await self._note(unconverted)
-            raise unconverted from None
+            raise Undecodable(f"{lost!r}; {self._position()}", unconverted=True) from None
         self.sequence.consumed = self.sequence.serving = True
         s.logger.info(
             "consuming, queue %s, prefetch %d, concurrency %d", s.queue, self.prefetch, self.c._flow.concurrency
         )
-        self.driver.watch()
-        flusher = self._tasks.spawn(self._flush())
         self._tell(True)
-        error: BaseException | None = None
-        try:
-            await self._receive()
-        except (StrikesError, asyncio.CancelledError, *_LOST) as err:
-            error = err
-        try:
-            await self._end(error)
-        finally:
-            flusher.cancel()
 
     def _tell(self, consuming: bool) -> None:
         if tell := self.c._consuming:
@@ -408,16 +412,20 @@ class _Session:
 
     async def _receive(self) -> None:
         """Take deliveries until a stop or a pause, until lanes are blocked, or until the session is lost."""
-        while not (self.c._stopping or self.control.view.ends_sessions()):
-            await asyncio.sleep(TICK)
-            self._check_lost()
-            if self.fetches:
-                self.fetches = False
-                await self._take_fresh()
-            if self.session.error:
-                raise session_error(self.session.error)
-            if self.careful and self.session.received and time.monotonic() - self.began > CARE_FOR:
-                raise Passed("the undecodable message did not come again: prefetching again")
+        try:
+            while not (self.c._stopping or self.control.view.ends_sessions()):
+                await asyncio.sleep(TICK)
+                self._check_lost()
+                if self.fetches:
+                    self.fetches = False
+                    await self._take_fresh()
+                if self.session.error:
+                    raise session_error(self.session.error)
+                if self.careful and self.session.received and time.monotonic() - self.began > CARE_FOR:
+                    raise Passed("the undecodable message did not come again: prefetching again")
+        finally:
+            self.session.stop.fire()
+            self._tell(False)  # it may take long
 
     def _fetch(self) -> None:
         self.fetches = True
@@ -531,18 +539,18 @@ class _Session:
                 )
             )
 
+    async def _drain(self) -> None:
+        """Let handlers end, after a stop, a pause or a refusal."""
+        await self._finish_by(self.c._flow.drain_timeout)
+        if self._under_way and not self.error:
+            self.c._settings.logger.warning(
+                "handlers are cancelled: they did not end within the drain timeout, queue %s", self.c._settings.queue
+            )
+
     async def _end(self, error: BaseException | None) -> None:
-        """Drain after a stop, a pause or a refusal; settle nothing late after a lost session."""
+        """Cancel the handlers that still run. Settle nothing late after a lost session."""
         self.session.stop.fire()
-        self._tell(False)  # it may take long
-        if error is None:
-            await self._finish_by(self.c._flow.drain_timeout)
-            if self._under_way and not self.error:
-                self.c._settings.logger.warning(
-                    "handlers are cancelled: they did not end within the drain timeout, queue %s",
-                    self.c._settings.queue,
-                )
-        else:
+        if error:
             self.error = SessionLost(repr(error))
             await _close(self.channel)
         self.session.live.fire()
