@@ -167,7 +167,8 @@ function call(s, d, attempt) {
     }
     try {
       const result = /** @type {any} */ (s.handler(d.message, attempt))
-      if (typeof result?.then === 'function') result.then(returned, threw)
+      // A thenable may pass on another promise, whose work is not done either.
+      if (typeof result?.then === 'function') Promise.resolve(result).then(returned, threw)
       else returned(result)
     } catch (thrown) {
       threw(thrown)

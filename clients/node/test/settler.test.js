@@ -308,6 +308,14 @@ for (const [name, returned, says] of [
   })
 }
 
+test('a thenable is done when the promise that it passes on is, and once', async () => {
+  const passes = (work) => ({ then(done) { done(work()) } })
+  const failed = await handle(fakeStore(reply('REQUEUE')), message(), () => passes(async () => fail()))
+  assert.deepEqual(failed.settled, ['requeue'])
+  const twice = { then(done, threw) { done(); threw(new Error('too late')) } }
+  assert.deepEqual((await handle(fakeStore(), message(), () => twice)).settled, ['ack'])
+})
+
 test('what a handler returns may be anything else, such as an iterator or a client', async () => {
   for (const returned of [
     'text', 0, null, { next() {} }, { subscribe() {} }, Object.create(null), Promise.resolve({ subscribe: true })
