@@ -16,14 +16,14 @@ import pytest
 import redis.exceptions as rx
 
 import simulated
-from conftest import PATIENCE
+from conftest import PATIENCE, until
 from strikes import (
     AsyncCounter, Delivery, NotCounted, Outcome, RetryAfter, RetryAtMost, SettingError, aio, aio_pika, blocking, pika,
 )
 from strikes.errors import StoreError, StrikesError
 from strikes.handler import Failed
 from strikes.isolation import EVERYTHING, PROCESS
-from strikes.session import ControlView
+from strikes.session import ControlView, Settings
 from strikes.settler import AsyncSettler, Settler
 from strikes.signals import Signal
 from strikes.steps import Cause, Options, Reply, ReplyCode, lanes
@@ -390,6 +390,38 @@ def test_the_late_error_of_a_step_is_not_reported_as_lost():
 
     asyncio.run(main())
     assert reported == []
+
+
+class Reader(Stub):
+    """Its first read of the pause fails in a way that no store should; then the queue is paused."""
+
+    def run(self, call):
+        self.sent.append(call)
+        if len(self.sent) == 1:
+            raise AttributeError("a fault")
+        return 0 if call.name == "ZCARD" else [b"1", b"ann", b"0", b""]
+
+
+class AsyncReader(Reader):
+    async def run(self, call):
+        return super().run(call)
+
+
+def test_any_error_of_a_read_of_the_pause_is_followed_by_the_next_read(monkeypatch):
+    for module in (blocking, aio):
+        monkeypatch.setattr(module, "CONTROL_EVERY", 0.01)
+    reader = blocking.Control(Reader(), Settings("orders"), breaker=False)
+    until(lambda: reader.view.reply.paused)
+    reader.close()
+
+    async def main():
+        reader = aio.AsyncControl(AsyncReader(), Settings("orders"), breaker=False)
+        async with asyncio.timeout(PATIENCE):
+            while not reader.view.reply.paused:
+                await asyncio.sleep(0.01)
+        await reader.close()
+
+    asyncio.run(main())
 
 
 def receiving(cls):

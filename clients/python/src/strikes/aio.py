@@ -226,17 +226,23 @@ class AsyncControl:
     async def _read(self, state: str, reached: bool) -> StoreError | None:
         settings, options = self._settings, self._counter.options
         call = control.call(settings, options, self._reader, state)
-        error = control.take(self.view, settings, reached, await run(self._counter, call, 0.5))
+        error = control.take(self.view, settings, reached, await self._ask(call))
         if error is None:
             if state != "left" and (report := control.waiting_call(self.view, settings, options, self._reader)):
-                await run(self._counter, report, 0.5)  # after an error the next read reports it again
+                await self._ask(report)  # after an error the next read reports it again
             await self.read_lanes()
         return error
 
     async def read_lanes(self) -> None:
         """Read how many lanes are blocked now: the last read may be a second old."""
         call = control.lanes_call(self._settings, self._counter.options)
-        control.take_lanes(self.view, self._settings, await run(self._counter, call, 0.5))
+        control.take_lanes(self.view, self._settings, await self._ask(call))
+
+    async def _ask(self, call: Call) -> Any:
+        try:
+            return await run(self._counter, call, 0.5)
+        except Exception as error:
+            return control.store_error(error)
 
     def read_now(self) -> None:
         self._again.set()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import steps
-from .errors import StoreError
+from .errors import Fault, StoreError
 from .session import ControlView, Settings
 from .steps import Call, Options
 
@@ -93,5 +93,10 @@ def read_lanes(view: ControlView, settings: Settings, run: Callable[[Call], Any]
 def _ask(run: Callable[[Call], Any], what: Call) -> Any:
     try:
         return run(what)
-    except StoreError as err:
-        return err
+    except Exception as err:
+        return store_error(err)
+
+
+def store_error(error: Exception) -> StoreError:
+    """Return any error of a read as one of the store: the reads must go on, or no pause would be obeyed any more."""
+    return error if isinstance(error, StoreError) else StoreError(Fault.OTHER, repr(error))
