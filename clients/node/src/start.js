@@ -1,4 +1,4 @@
-import { storeBackoff } from './backoff.js'
+import { defaultBackoff, storeBackoff } from './backoff.js'
 import { waitUnlessSkipped } from './control.js'
 import {
   AGAIN, DEAD_LETTER, decideMode, decideOutage, decideOverdue, decideStarted, decideStopped, decideUnstarted,
@@ -402,8 +402,8 @@ export function backoffOf(s, d, failed) {
     if (Number.isFinite(ms)) return Math.max(ms, 0)
     throw new TypeError(`backoff returned ${ms}`)
   } catch (error) {
-    s.settings.logger.error('backoff threw; the message waits a second', { queue: d.queue, error })
-    return 1000
+    s.settings.logger.error('backoff threw, or returned no number: the default follows', { queue: d.queue, error })
+    return defaultBackoff(failed)
   }
 }
 

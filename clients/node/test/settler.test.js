@@ -215,6 +215,16 @@ test('callbacks that throw', async () => {
   assert.equal((await handle(fakeStore(reply('REQUEUE')), message(), () => Promise.reject())).outcome, 'requeue')
 })
 
+test('a backoff that throws or returns no number is replaced by the default one', async () => {
+  const waits = []
+  for (const backoff of [() => { throw new Error('a trap') }, () => NaN, () => '5']) {
+    const store = fakeStore()
+    store.fail = async (a, f) => { waits.push(f.wait); return reply('REQUEUE', { failures: 1 }) }
+    await handle(store, message(), fail, { backoff })
+  }
+  assert.ok(waits.length === 3 && waits.every((ms) => ms >= 49 && ms <= 100), String(waits))
+})
+
 test('a key that is a whole number is its digits', async () => {
   const ids = []
   for (const key of [17, '17', 1.5, NaN]) {

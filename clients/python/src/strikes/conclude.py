@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import decide, steps
+from .backoff import default_backoff
 from .begin import begin, close, closed, decided, end_later, hand_over, hold, release, send, send_end, unlock, wait
 from .decide import Ended, Step
 from .errors import StrikesError
@@ -246,7 +247,7 @@ def _backoff_of(s: Session, d: Progress, failed: int) -> float:
     seconds = d.failed.wait
     if seconds is None:
         asked = s.guard("backoff", lambda: number(s.settings.backoff(failed)))
-        seconds = 0.1 if asked is None else asked
+        seconds = default_backoff(failed) if asked is None else asked
     return max(seconds, 0.0)
 
 
