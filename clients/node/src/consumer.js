@@ -81,7 +81,7 @@ export class Consumer {
       '1 to 65535'
     )
     need('prefetch', prefetch, Number.isInteger(prefetch) && prefetch >= 1 && prefetch <= 65535, '1 to 65535')
-    need('drainTimeout', drainTimeout, drainTimeout >= 0, 'ms, 0 at least')
+    need('drainTimeout', drainTimeout, typeof drainTimeout === 'number' && drainTimeout >= 0, 'ms, 0 at least')
     need(
       'check', check, check === undefined || check === false || typeof check === 'function',
       'a function of a connection, or false'

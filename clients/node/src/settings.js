@@ -175,7 +175,8 @@ function validate(s) {
   const held = s.consumerTimeout / 2
   need(
     'handlerTimeout', s.handlerTimeout,
-    s.handlerTimeout === Infinity || (s.handlerTimeout > 0 && s.handlerTimeout <= held),
+    s.handlerTimeout === Infinity ||
+      typeof s.handlerTimeout === 'number' && s.handlerTimeout > 0 && s.handlerTimeout <= held,
     `ms, at most ${held}, half the consumerTimeout`
   )
   const handler = s.handlerTimeout === Infinity ? s.consumerTimeout : s.handlerTimeout

@@ -263,6 +263,12 @@ test('an option that does not exist is refused by its name', () => {
   new Consumer({ ...known, ...own, prefetch: 2, drainTimeout: 1, check: false, allowDrop: true })
 })
 
+test('a time that is a text, as the environment gives it, is refused by its name', () => {
+  const known = { queue: 'q', counter: fakeStore(), url: 'amqp://x', handler() {} }
+  for (const field of ['handlerTimeout', 'consumerTimeout', 'drainTimeout', 'maxAge', 'patience'])
+    assert.throws(() => new Consumer({ ...known, breaker: 8, [field]: '60000' }), { name: 'FieldError', field })
+})
+
 test('the logger gets each dead letter as a warning and each retry at debug, without an observer', async () => {
   const lines = []
   const line = (level) => (text, fields) => lines.push([level, text, fields])

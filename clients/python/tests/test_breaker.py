@@ -235,7 +235,7 @@ def test_waiting_messages_are_reported(adapter, classic, amqp_url, redis_url, pr
 
 
 @pytest.mark.parametrize(
-    ("breaker", "patience"), [(1, 0), (-2, 0), (101, 0), ("8", 0), (8, -1), (8, float("inf")), (0, 5)]
+    ("breaker", "patience"), [(1, 0), (-2, 0), (101, 0), ("8", 0), (8, -1), (8, float("inf")), (8, "30"), (0, 5)]
 )
 def test_refused_settings(breaker, patience):
     with pytest.raises(SettingError, match="breaker|patience"):

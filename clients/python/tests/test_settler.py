@@ -107,6 +107,7 @@ async def coroutine(_):
         {"key": coroutine}, {"observer": coroutine}, {"backoff": coroutine},
         {"max_retries": -1}, {"max_retries": 1001}, {"max_retries": 2.5}, {"max_age": -1}, {"max_age": float("nan")},
         {"consumer_timeout": 5}, {"handler_timeout": 0}, {"handler_timeout": 901}, {"name": 17},
+        {"max_age": "60"}, {"consumer_timeout": "60"}, {"handler_timeout": "60"}, {"retry": "in_place"},
     ],
 )
 def test_refused_settings(redis_url, wrong):
@@ -132,6 +133,7 @@ def test_a_ttl_that_can_pass_while_a_message_is_held(redis_url):
     ({"_foreign_from": 2}, "_foreign_from must be left out: there is no such option, got 2"),
     ({"backoff": 30}, "backoff must be a function that returns seconds, of the number of failed attempts, got 30"),
     ({"key": "id"}, "key must be a function, got 'id'"),
+    ({"isolation": "on"}, "isolation must be suspects or off, got 'on'"),
 ])
 def test_a_refused_option_is_named(redis_url, wrong, says):
     with pytest.raises(SettingError) as refused:
@@ -148,7 +150,9 @@ def test_a_consumer_names_an_unknown_option():
     Consumer("orders", print, amqp="amqp://127.0.0.1:1", counter=counter, prefetch=2, max_retries=1)
 
 
-@pytest.mark.parametrize(("name", "value"), [("concurrency", 1.5), ("prefetch", 10.5), ("drain_timeout", float("nan"))])
+@pytest.mark.parametrize(("name", "value"), [
+    ("concurrency", 1.5), ("prefetch", 10.5), ("drain_timeout", float("nan")), ("drain_timeout", "25"),
+])
 def test_a_consumer_refuses_numbers_that_are_none(name, value):
     from strikes.pika import Consumer
 

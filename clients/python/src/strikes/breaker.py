@@ -14,7 +14,7 @@ from math import ceil
 from . import steps
 from .begin import give_back, release
 from .decide import Step
-from .errors import ReplyError, SettingError, StoreError
+from .errors import ReplyError, SettingError, StoreError, is_number
 from .session import Outcome, Progress, Send, Session, Settings, Sleep, Steps, Successes
 from .signals import Signal
 from .steps import Cause, Options, ReplyCode, State
@@ -40,7 +40,7 @@ def check(breaker: int, patience: float) -> None:
     """Refuse settings that make no sense."""
     if not isinstance(breaker, int) or breaker != 0 and not 2 <= breaker <= MOST:
         raise SettingError("breaker", breaker, f"2 to {MOST}, or 0 for none")
-    if not 0 <= patience < float("inf"):
+    if not is_number(patience) or not 0 <= patience < float("inf"):
         raise SettingError("patience", patience, "seconds, 0 at least")
     if patience and not breaker:
         raise SettingError("patience", patience, "0 without a breaker")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from . import decide
 from .backoff import doubled, jitter
 from .breaker import check as check_breaker
-from .errors import SettingError, StoreError, StrikesError
+from .errors import SettingError, StoreError, StrikesError, is_number
 from .queue import QueueRefused
 
 CLOSE_TIMEOUT = 5.0
@@ -152,7 +152,7 @@ class Flow:
             raise SettingError("concurrency", self.concurrency, "a whole number, 1 to 65535")
         if not isinstance(self.prefetch, int) or not 0 <= self.prefetch <= 65535:
             raise SettingError("prefetch", self.prefetch, "a whole number, 1 to 65535, or 0 for the default")
-        if not self.drain_timeout >= 0:
+        if not is_number(self.drain_timeout) or not self.drain_timeout >= 0:
             raise SettingError("drain_timeout", self.drain_timeout, "0 or more seconds")
         check_breaker(self.breaker, self.patience)
         self.prefetch = self.prefetch or min(max(2 * self.concurrency, 10), 65535)

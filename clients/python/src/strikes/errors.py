@@ -17,6 +17,11 @@ class SettingError(StrikesError, ValueError):
         self.field = field
 
 
+def is_number(value: object) -> bool:
+    """Whether a setting is a number. A text, as the environment gives it, is none."""
+    return isinstance(value, (int, float))
+
+
 class Fault(str, Enum):
     """Why the store failed."""
 

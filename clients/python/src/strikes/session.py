@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from . import decide
 from .backoff import default_backoff
 from .decide import Isolation, Retry, Step
-from .errors import SettingError, StoreError, StrikesError
+from .errors import SettingError, StoreError, StrikesError, is_number
 from .fingerprint import body_of, fingerprint_of, mark_of
 from .generation import FOR_HEADER, Headers
 from .handler import Attempt as HandlerAttempt
@@ -125,7 +125,11 @@ class Settings:
         return cls(queue, **given)
 
     def __post_init__(self) -> None:
-        self.retry, self.isolation = Retry(self.retry), Isolation(self.isolation)
+        for name, choices in (("retry", Retry), ("isolation", Isolation)):
+            value, known = getattr(self, name), [choice.value for choice in choices]
+            if value not in known:
+                raise SettingError(name, value, " or ".join(known))
+            setattr(self, name, choices(value))
         self.name = self.name or PROCESS.name
         if not isinstance(self.name, str):
             raise SettingError("name", self.name, "a text")
@@ -133,7 +137,7 @@ class Settings:
             raise SettingError("queue", self.queue, "the name of the queue to consume")
         if not isinstance(self.max_retries, int) or not 0 <= self.max_retries <= 1000:
             raise SettingError("max_retries", self.max_retries, "a whole number, 0 to 1000")
-        if not 0 <= self.max_age < float("inf"):
+        if not is_number(self.max_age) or not 0 <= self.max_age < float("inf"):
             raise SettingError("max_age", self.max_age, "seconds, 0 at least")
         if not callable(self.backoff):
             want = "a function that returns seconds, of the number of failed attempts"
@@ -144,9 +148,11 @@ class Settings:
         for name, value in (("key", self.key), ("observer", self.observer), ("backoff", self.backoff)):
             if inspect.iscoroutinefunction(value):
                 raise SettingError(name, value, "a function that is not async, because nothing awaits its coroutine")
-        if not self.consumer_timeout >= 60:
+        if not is_number(self.consumer_timeout) or not self.consumer_timeout >= 60:
             raise SettingError("consumer_timeout", self.consumer_timeout, "that of the broker, 60 at least")
-        if self.handler_timeout is not None and not 0 < self.handler_timeout <= self.consumer_timeout / 2:
+        if self.handler_timeout is not None and not (
+            is_number(self.handler_timeout) and 0 < self.handler_timeout <= self.consumer_timeout / 2
+        ):
             raise SettingError(
                 "handler_timeout",
                 self.handler_timeout,

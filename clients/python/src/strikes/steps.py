@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import keys as k
-from .errors import ReplyError, SettingError
+from .errors import ReplyError, SettingError, is_number
 from .generation import MAX_FENCE
 from .keys import Message
 from .text import MAX_MILLIS, MAX_REASON, MAX_STORED_ID, ceil_millis, cut, raw
@@ -163,7 +163,7 @@ class Options:
     def __post_init__(self) -> None:
         if not self.prefix or "{" in self.prefix or "}" in self.prefix:
             raise SettingError("prefix", self.prefix, "a text without { and }")
-        if not self.ttl >= 60:
+        if not is_number(self.ttl) or not self.ttl >= 60:
             raise SettingError(
                 "ttl", self.ttl, "60 seconds at least, and longer than the longest time between two attempts"
             )
