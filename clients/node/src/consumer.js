@@ -372,7 +372,7 @@ async function awaitResume({ stop, control }, model) {
   if (!control) return false
   await control.first
   if (!control.reply.paused) return false
-  control.logger.info('paused', { queue: control.queue, by: control.reply.by, why: control.reply.why })
+  control.logger.warn('paused', { queue: control.queue, by: control.reply.by, why: control.reply.why })
   const over = new Stop()
   const lost = new Stop()
   const off = control.on(() => { if (!control.reply.paused) over.end() })
@@ -385,7 +385,7 @@ async function awaitResume({ stop, control }, model) {
   offStop()
   if (lost.done)
     throw new Error(`queue ${JSON.stringify(control.queue)}: the connection was lost while the queue was paused`)
-  control.logger.info('resumed', { queue: control.queue })
+  control.logger.warn('resumed', { queue: control.queue })
   return true
 }
 

@@ -186,12 +186,13 @@ test('lost replies: every step is repeated with its token, and counts once', min
 test('pause, resume and skip by the strikes command', minutes, async (t) => {
   const f = await fixture(t)
   const runs = []
+  const warned = []
   const { events } = f.consume(
     (m) => {
       runs.push(idOf(m))
       if (idOf(m) === 'bad') throw new Error('bad')
     },
-    { backoff: () => 600_000 }
+    { backoff: () => 600_000, logger: { ...console, info() {}, warn: (text) => warned.push(text) } }
   )
   const strikes = async (...args) => {
     const child = spawn(process.env.STRIKES ?? 'strikes', [...args, '--amqp-url', amqpURL, '--store-url', redisURL], {
@@ -212,6 +213,7 @@ test('pause, resume and skip by the strikes command', minutes, async (t) => {
   await f.publish('later')
   await strikes('resume', f.queue)
   await eventually(() => runs.includes('later'), 'the message after the pause')
+  assert.deepEqual(warned.filter((text) => !text.startsWith('dead-lettered')), ['paused', 'resumed'])
 })
 
 const every = {

@@ -407,7 +407,7 @@ def test_an_outage_of_the_store_decides_nothing(start, classic, own_redis):
     assert Tally(seen[0] for seen in calls.seen) == {"1": 2, "2": 1}
 
 
-def test_pause_resume_and_skip(start, classic, redis_url, prefix):
+def test_pause_resume_and_skip(start, classic, redis_url, prefix, caplog):
     client = redis.Redis.from_url(redis_url)
     calls = Calls(failures=1)
     states = []
@@ -431,6 +431,8 @@ def test_pause_resume_and_skip(start, classic, redis_url, prefix):
     consumer.stop()
     late.stop()
     assert client.zrange(consumers, 0, -1) == []
+    warned = [r.getMessage() for r in caplog.records if r.levelname == "WARNING"]
+    assert f"paused, queue {classic.name}, by b'ann': b'stock'" in warned and f"resumed, queue {classic.name}" in warned
 
 
 def test_a_stop_on_a_slow_broker_is_clean(start, classic, amqp_url):

@@ -216,12 +216,12 @@ class Consumer:
         if not control.view.reply.paused:
             return True
         s = self._settings
-        s.logger.info("paused, queue %s, by %r: %r", s.queue, control.view.reply.by, control.view.reply.why)
+        s.logger.warning("paused, queue %s, by %r: %r", s.queue, control.view.reply.by, control.view.reply.why)
         while control.view.reply.paused and not self._stopping:
             await asyncio.sleep(TICK)
             if connection.is_closed:
                 raise SessionLost("the connection was lost")
-        s.logger.info("resumed, queue %s", s.queue)
+        s.logger.warning("resumed, queue %s", s.queue)
         return False
 
 

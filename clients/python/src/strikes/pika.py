@@ -159,12 +159,12 @@ class Consumer:
         if not control.view.reply.paused:
             return True
         s = self._settings
-        s.logger.info("paused, queue %s, by %r: %r", s.queue, control.view.reply.by, control.view.reply.why)
+        s.logger.warning("paused, queue %s, by %r: %r", s.queue, control.view.reply.by, control.view.reply.why)
         while control.view.reply.paused and not self._stopping:
             wire.poll(TICK)
             if wire.lost:
                 raise wire.lost
-        s.logger.info("resumed, queue %s", s.queue)
+        s.logger.warning("resumed, queue %s", s.queue)
         return False
 
 
