@@ -381,6 +381,26 @@ def test_a_thread_has_time_to_return_after_its_process_stalled(monkeypatch):
     assert with_threads(Stub(), Delivery(b"", "1"), handler, handler_timeout=1) is Outcome.ACK
 
 
+def test_an_abandoned_handler_stays_cancelled_beside_the_next_attempt(monkeypatch):
+    monkeypatch.setattr(blocking, "ABANDON_AFTER", 0.2)
+    stub, next_began, seen = Stub(start=Reply(ReplyCode.RUN)), threading.Event(), []
+    returned = threading.Event()
+
+    def handler(delivery):
+        token = delivery.attempt.token
+        if seen:
+            next_began.set()
+            returned.wait(PATIENCE)
+            return
+        seen.append(token)
+        next_began.wait(PATIENCE)
+        seen.append((delivery.attempt.token == token, delivery.attempt.cancelled))
+        returned.set()
+
+    assert with_threads(stub, Delivery(b"", "1"), handler, handler_timeout=0.1, retry="in-place") is Outcome.ACK
+    assert seen[1] == (True, True)
+
+
 def test_the_late_error_of_a_step_is_not_reported_as_lost():
     """The store answers with an error after the step was given up."""
     reported = []

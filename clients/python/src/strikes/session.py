@@ -10,6 +10,7 @@ import inspect
 import logging
 import time
 from collections.abc import Callable, Generator, Iterable
+from copy import copy
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from enum import Enum
@@ -442,8 +443,9 @@ class Session:
 
         last = d.reply.limit if d.reply and d.reply.limit else self.limit
         generation = hash_generation(d.message.generation).decode()
-        d.delivery.attempt = HandlerAttempt(d.number, last, d.token, d.fence, d.message.id, generation, cancelled)
-        return d.delivery
+        delivery = copy(d.delivery)  # an abandoned handler keeps its own attempt, which stays cancelled
+        delivery.attempt = HandlerAttempt(d.number, last, d.token, d.fence, d.message.id, generation, cancelled)
+        return delivery
 
     def guard(self, name: str, call: Callable[[], Any]) -> Any:
         """Call a function of the user's. A message that makes it fail must not end every process that receives it."""
