@@ -161,6 +161,23 @@ def test_refused_arguments(counter, redis_url):
             call()
 
 
+class Cluster(redis.RedisCluster):
+    def __init__(self):
+        """It dials nothing."""
+
+    def __del__(self):
+        pass
+
+
+@pytest.mark.parametrize("made", [
+    lambda: Counter(Cluster()), lambda: AsyncCounter(redis.asyncio.RedisCluster(host="127.0.0.1", port=1)),
+])
+def test_a_client_of_a_cluster_is_refused(made):
+    """With one node frozen, redis-py held a step for 7 s, and so the isolation lock."""
+    with pytest.raises(SettingError, match="^client must be a client of one server or of Sentinel: .* got '.*Cluster'$"):
+        made()
+
+
 def test_a_store_that_is_away(own_redis):
     counter = Counter.from_url(own_redis.url.replace("//", "//:secret@"))
     with pytest.raises(StoreError) as refused:

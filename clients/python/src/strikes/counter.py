@@ -32,6 +32,9 @@ def _settings() -> dict[str, Any]:
 
 def _check_client(client: Any) -> None:
     """Refuse settings that change replies or hide an outage."""
+    if isinstance(client, (redis.RedisCluster, redis.asyncio.RedisCluster)):  # a frozen one holds a step for seconds
+        want = "a client of one server or of Sentinel: redis-py sends commands to a Cluster again, unseen"
+        raise SettingError("client", type(client).__name__, want)
     pool = getattr(client, "connection_pool", None)
     kwargs = getattr(pool, "connection_kwargs", {})
     if kwargs.get("decode_responses"):
