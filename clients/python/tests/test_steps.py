@@ -37,7 +37,7 @@ class Blocking:
 
 @pytest.fixture(params=[Counter.from_url, Blocking], ids=["sync", "asyncio"])
 def dial(request, monkeypatch):
-    for name in ("READ_TIMEOUT", "CONNECT_TIMEOUT"):  # a test sends a step once, and a busy machine is no outage
+    for name in ("READ_TIMEOUT", "CONNECT_TIMEOUT", "MOST_TIMEOUT"):  # a test sends a step once, and a busy machine is no outage
         monkeypatch.setattr(f"strikes.counter.{name}", 60.0)
     return request.param
 
@@ -167,6 +167,11 @@ class Cluster(redis.RedisCluster):
 
     def __del__(self):
         pass
+
+
+def test_a_client_that_would_hold_the_isolation_lock_is_refused():
+    with pytest.raises(SettingError, match="^socket_timeout must be seconds, 1.0 at most, got 5$"):
+        Counter(redis.Redis(socket_timeout=5))
 
 
 @pytest.mark.parametrize("made", [

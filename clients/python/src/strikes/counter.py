@@ -24,6 +24,8 @@ READ_TIMEOUT = 0.25
 """Seconds for one reply. The settler repeats the step if the store takes longer."""
 
 CONNECT_TIMEOUT = 1.0
+MOST_TIMEOUT = 1.0
+"""The longest time for one reply: the isolation lock may wait for it."""
 
 
 def _settings() -> dict[str, Any]:
@@ -39,12 +41,9 @@ def _check_client(client: Any) -> None:
     kwargs = getattr(pool, "connection_kwargs", {})
     if kwargs.get("decode_responses"):
         raise SettingError("decode_responses", True, "False: ids need not be UTF-8")
-    if pool is not None and not kwargs.get("socket_timeout"):
-        raise SettingError(
-            "socket_timeout",
-            kwargs.get("socket_timeout"),
-            "set, to 0.25 for example: a silent store would block the consumer",
-        )
+    timeout = kwargs.get("socket_timeout")
+    if pool is not None and not (isinstance(timeout, (int, float)) and 0 < timeout <= MOST_TIMEOUT):
+        raise SettingError("socket_timeout", timeout, f"seconds, {MOST_TIMEOUT} at most")
     if kwargs.get("retry_on_timeout") or kwargs.get("retry_on_error"):
         raise SettingError("retry_on_timeout", True, "False: the consumer repeats steps itself")
     if retries := getattr(kwargs.get("retry"), "_retries", 0):  # a frozen store would hold a step for seconds
@@ -144,9 +143,10 @@ def _by_name(call: Call) -> list[Any]:
 class Counter(_Base):
     """Counts on Redis for programs with threads. It is safe for concurrent use.
 
-    The client must not decode replies, must have a socket_timeout and must not retry commands. From redis-py 6 on,
-    give it retry=Retry(NoBackoff(), 0). prefix begins every key (`strikes:1` if not set). Two brokers that share a
-    Redis need one each. ttl is how many seconds a record outlives its last write (7 days if not set).
+    The client must not decode replies, must have a socket_timeout of a second at most, and must not retry commands.
+    From redis-py 6 on, give it retry=Retry(NoBackoff(), 0). prefix begins every key (`strikes:1` if not set). Two
+    brokers that share a Redis need one each. ttl is how many seconds a record outlives its last write (7 days if not
+    set).
     """
 
     def __init__(self, client: redis.Redis, *, prefix: str | None = None, ttl: float | None = None) -> None:
