@@ -68,6 +68,8 @@ async def why_it_closed(received: bytes, lost: Exception | None) -> BaseExceptio
             id="the broker stops",
         ),
         pytest.param(DELIVER + header(b"t", b"T\x7f" + b"\xff" * 7), None, True, id="a time after the year 9999"),
+        pytest.param(DELIVER + header(b"t", b"T" + b"\xff" * 8), None, True, id="a time before 1970"),
+        pytest.param(DELIVER + header(b"\xff", b"t\x01"), None, True, id="a name that is not UTF-8"),
         pytest.param(DELIVER + header(b"t", b"T" + b"\0" * 3), None, True, id="a header that ends too soon"),
         pytest.param(DELIVER + header(b"t", b"?"), None, True, id="a header of a type that does not exist"),
         pytest.param(HEARTBEAT + DELIVER[:-1] + b"x", None, True, id="a frame without its end"),
