@@ -112,7 +112,7 @@ func (s *settings) checkStore(ctx context.Context) error {
 func neverServes(err error) bool {
 	var store *counter.StoreError
 	if errors.As(err, &store) {
-		return store.Fault == counter.FaultDenied || store.Fault == counter.FaultNotRedis ||
+		return store.Fault == counter.FaultDenied || store.Fault == counter.FaultOtherKind ||
 			store.Fault == counter.FaultNotSetUp
 	}
 	return true

@@ -34,15 +34,15 @@ const (
 	FaultLoading     StoreFault = "loading" // it reads its data after a start
 	FaultBusy        StoreFault = "busy"    // another script runs
 	FaultFailover    StoreFault = "failover"
-	FaultDenied      StoreFault = "denied" // credentials or ACL
-	FaultNotRedis    StoreFault = "not a Redis"
-	FaultNotSetUp    StoreFault = "not set up" // the database is missing, or its tables are, or are of another version
+	FaultDenied      StoreFault = "denied"          // credentials or ACL
+	FaultOtherKind   StoreFault = "of another kind" // no Redis; or a Cluster or a Sentinel where the URL says another
+	FaultNotSetUp    StoreFault = "not set up"      // the database is missing, or its tables are, or are of another version
 	FaultOther       StoreFault = "error"
 )
 
 // StoreError is returned by every method if the store failed. Its text contains no password, even if a server quotes
-// the arguments of a command that it does not know. FaultDenied, FaultNotRedis and FaultNotSetUp need an operator; wait
-// for the other faults to pass. A cancelled context is FaultOther, and errors.Is finds context.Canceled in it.
+// the arguments of a command that it does not know. FaultDenied, FaultOtherKind and FaultNotSetUp need an operator;
+// wait for the other faults to pass. A cancelled context is FaultOther, and errors.Is finds context.Canceled in it.
 type StoreError struct {
 	Fault StoreFault
 	Err   error
@@ -52,9 +52,40 @@ func (e *StoreError) Error() string { return fmt.Sprintf("store %s: %v", e.Fault
 
 func (e *StoreError) Unwrap() error { return e.Err }
 
-// storeError returns err as a StoreError, without a password.
+// storeError returns err as a StoreError, without a password. If the URL is wrong, it says how.
 func (c *client) storeError(err error) error {
-	return &StoreError{Fault: faultOf(err), Err: withoutSecrets(err, c.secrets)}
+	failed := &StoreError{Fault: faultOf(err), Err: withoutSecrets(err, c.secrets)}
+	if _, single := c.rdb.(*redis.Client); single && redis.HasErrorPrefix(err, "MOVED") { // it will not pass
+		failed.Fault = FaultOtherKind
+	}
+	for _, r := range remedies {
+		if failed.Fault == r.fault && strings.Contains(err.Error(), r.text) {
+			failed.Err = fmt.Errorf("%w; %s", failed.Err, r.do)
+			break
+		}
+	}
+	return failed
+}
+
+var (
+	errSentinel = errors.New("the server is a Sentinel: give the URL the scheme redis+sentinel or rediss+sentinel, and " +
+		"the parameter master_name")
+	errCluster = errors.New("the server is one of a Cluster: give the URL the scheme redis+cluster or rediss+cluster")
+)
+
+func isOtherKind(err error) bool { return errors.Is(err, errSentinel) || errors.Is(err, errCluster) }
+
+// remedies are for the errors of servers that a wrong URL explains.
+var remedies = []struct {
+	fault    StoreFault
+	text, do string
+}{
+	{FaultOtherKind, "MOVED", errCluster.Error()},
+	{FaultOtherKind, "cluster support disabled", "the server is no Cluster: give the URL the scheme redis or rediss"},
+	{FaultOtherKind, "all sentinels", "the server is no Sentinel: give the URL the scheme redis or rediss"},
+	{FaultNotSetUp, "all sentinels", "the sentinels know no master of this name: correct the parameter master_name"},
+	{FaultNotSetUp, "ERR ", "correct the number of the database at the end of the URL: redis-cli CONFIG GET databases " +
+		"shows how many there are, and a Cluster has only 0"},
 }
 
 // failed adds the attempted step and the queue to err; nil for nil.
@@ -80,7 +111,7 @@ var replyFaults = []struct {
 	{"ERR Protocol error: unauthenticated", FaultDenied},
 	// Redis 7.0; 7.2 and later
 	{"ERR The user executing the script can't", FaultDenied}, {"ERR ACL failure in script", FaultDenied},
-	{"ERR unknown command", FaultNotRedis},
+	{"ERR unknown command", FaultOtherKind}, {"ERR This instance has cluster support disabled", FaultOtherKind},
 	{"ERR DB index is out of range", FaultNotSetUp}, {"ERR SELECT is not allowed in cluster mode", FaultNotSetUp},
 }
 
@@ -102,6 +133,10 @@ func faultOf(err error) StoreFault {
 	}
 	var network net.Error
 	switch {
+	case isOtherKind(err):
+		return FaultOtherKind
+	case errors.Is(err, redis.Nil) && strings.Contains(err.Error(), "all sentinels"):
+		return FaultNotSetUp
 	case errors.Is(err, context.Canceled):
 		return FaultOther
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout(),
@@ -111,7 +146,7 @@ func faultOf(err error) StoreFault {
 		errors.Is(err, redis.ErrClosed):
 		return FaultUnreachable
 	case strings.HasPrefix(err.Error(), "redis: can't parse"), strings.HasPrefix(err.Error(), "redis: invalid"):
-		return FaultNotRedis
+		return FaultOtherKind
 	}
 	return FaultOther
 }

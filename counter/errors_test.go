@@ -52,7 +52,6 @@ func TestCausesOfReplies(t *testing.T) {
 			"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
 			"CLUSTERDOWN The cluster is down",
 			"TRYAGAIN Multiple keys request during rehashing of slot",
-			"MOVED 3999 127.0.0.1:6381",
 			"NOREPLICAS Not enough good replicas to write.",
 		},
 		FaultDenied: {
@@ -71,8 +70,9 @@ func TestCausesOfReplies(t *testing.T) {
 			"WRONGTYPE Operation against a key holding the wrong kind of value",
 			"ERR Error running script (call to f_1): @user_script:9: user_script:9: attempt to index a nil value",
 		},
-		FaultNotRedis: {
+		FaultOtherKind: {
 			"ERR unknown command 'evalsha', with args beginning with: ",
+			"MOVED 3999 127.0.0.1:6381",
 		},
 		FaultNotSetUp: {
 			"ERR DB index is out of range",
@@ -130,13 +130,13 @@ func TestCausesOfOthers(t *testing.T) {
 		want   StoreFault
 	}{
 		"HTTP": {"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n400 " +
-			"Bad Request", true, FaultNotRedis},
-		"SMTP":                  {"220 mail.example.com ESMTP\r\n500 unrecognized\r\n", false, FaultNotRedis},
-		"SSH":                   {"SSH-2.0-OpenSSH_9.7\r\n", true, FaultNotRedis},
+			"Bad Request", true, FaultOtherKind},
+		"SMTP":                  {"220 mail.example.com ESMTP\r\n500 unrecognized\r\n", false, FaultOtherKind},
+		"SSH":                   {"SSH-2.0-OpenSSH_9.7\r\n", true, FaultOtherKind},
 		"hangs up":              {"", true, FaultUnreachable},
 		"says nothing":          {"", false, FaultSlow},
 		"half a reply":          {"%9\r\n$4\r\nhalf", true, FaultUnreachable},
-		"a length that is none": {"$x\r\n", false, FaultNotRedis},
+		"a length that is none": {"$x\r\n", false, FaultOtherKind},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := Dial(speak(t, tc.say, tc.closes), nil)

@@ -25,17 +25,20 @@ type Finding struct {
 
 func (f Finding) String() string { return fmt.Sprintf("%s: %s; %s", f.Seen, f.Impact, f.Fix) }
 
-// Check pings the store, and warns of what loses counts: a maxmemory-policy that evicts, no persistence, and a save that
-// failed. It does not warn of settings that the user may not read (ACL, managed services). A Counter works without Check,
-// which takes two or three round trips per server.
+// Check pings the store, and warns of what loses counts: a maxmemory-policy that evicts, no persistence, and a save
+// that failed. It does not warn of settings that the user may not read (ACL, managed services). It is an error if a
+// client of one server has found a Sentinel, or one of several masters of a Cluster. A Counter works without Check,
+// which takes two to four round trips per server.
 func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 	var found []Finding
 	if c.rdb == nil {
 		found, err = c.store.Examine(ctx)
 	} else if err = c.ping(ctx); err != nil {
 		err = c.storeError(err)
+	} else if found, err = c.examineServers(ctx); isOtherKind(err) {
+		err = c.storeError(err)
 	} else {
-		found, _ = c.examineServers(ctx)
+		err = nil // settings that cannot be read do no harm
 	}
 	if err != nil {
 		return nil, c.unchecked(err)
@@ -92,11 +95,14 @@ func (s redisStore) Examine(ctx context.Context) ([]Finding, error) {
 	if err := s.ping(ctx); err != nil && !lacks(err) {
 		return nil, s.storeError(err)
 	}
-	lacking, err := s.lacking(ctx)
-	if err != nil {
+	found, err := s.examineServers(ctx)
+	if isOtherKind(err) {
 		return nil, s.storeError(err)
 	}
-	found, err := s.examineServers(ctx)
+	lacking, unknown := s.lacking(ctx)
+	if unknown != nil {
+		return nil, s.storeError(unknown)
+	}
 	if len(lacking) > 0 {
 		found = append([]Finding{{
 			Code: "store-acl", Severe: true,
@@ -132,6 +138,9 @@ func (a *Admin) Refusals(ctx context.Context) (findings []Finding, err error) {
 func (c *client) examineServers(ctx context.Context) (findings []Finding, err error) {
 	err = c.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {
 		info, err := inspect(ctx, server)
+		if err == nil {
+			err = c.otherKind(ctx, server, info)
+		}
 		found := info.findings()
 		if lacks(err) {
 			found, err = []Finding{{
@@ -149,6 +158,20 @@ func (c *client) examineServers(ctx context.Context) (findings []Finding, err er
 		return err
 	})
 	return findings, err
+}
+
+// otherKind returns an error if the server is a Sentinel, or one of several masters of a Cluster that is asked alone.
+func (c *client) otherKind(ctx context.Context, server *redis.Client, info serverInfo) error {
+	switch {
+	case info.field("redis_mode") == "sentinel":
+		return errSentinel
+	case c.cluster == nil && info.field("cluster_enabled") == "1":
+		text, _ := server.ClusterInfo(ctx).Result() // a user who may not ask learns it from the first MOVED
+		if (serverInfo{text: text}).size("cluster_size") > 1 {
+			return errCluster
+		}
+	}
+	return nil
 }
 
 // eachServer calls f with every server that receives steps, one after the other.
@@ -171,6 +194,9 @@ func (c *client) eachServer(ctx context.Context, f func(context.Context, *redis.
 func inspect(ctx context.Context, server *redis.Client) (serverInfo, error) {
 	text, err := server.Info(ctx).Result() // Redis before 7.0 does not accept two sections
 	info := serverInfo{text: text, at: server.Options().Addr}
+	if info.at == "FailoverClient" { // go-redis's name for the master, whose address only the sentinels know
+		info.at = behindSentinel
+	}
 	if info.field("aof_enabled") == "0" {
 		got, err := server.ConfigGet(ctx, "save").Result()
 		save, known := got["save"]
@@ -186,11 +212,13 @@ func inspect(ctx context.Context, server *redis.Client) (serverInfo, error) {
 // serverInfo is the INFO of one server.
 type serverInfo struct {
 	text         string
-	at           string // its address
+	at           string // its address, or behindSentinel
 	savesNothing bool   // neither append-only file nor snapshots
 
 	leastReplicas uint64 // with fewer good ones it refuses writes; 0: it does not, or this user may not ask
 }
+
+const behindSentinel = "behind Sentinel"
 
 // goodReplicas is the field that counts the replicas that keep up. INFO has it only if the server wants some.
 const goodReplicas = "min_slaves_good_slaves"
@@ -214,7 +242,10 @@ func (i serverInfo) size(name string) uint64 {
 // cli is the client of the store's server, for a shell. It lacks the user and the password.
 func (i serverInfo) cli() string {
 	host, port, err := net.SplitHostPort(i.at)
-	if err != nil { // a socket
+	switch {
+	case i.at == behindSentinel:
+		host, port = "MASTER", i.field("tcp_port")
+	case err != nil: // a socket
 		return "redis-cli -s " + i.at
 	}
 	return "redis-cli -h " + host + " -p " + port

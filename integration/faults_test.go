@@ -298,7 +298,7 @@ func TestRunRefuses(t *testing.T) {
 		{"no handler", func(c *consumer.Consumer) { c.Handler = nil }, nil, "Handler"},
 		{"no counter", func(c *consumer.Consumer) { c.Counter = nil }, nil, "Counter"},
 		{"an absurd limit", func(c *consumer.Consumer) { c.MaxRetries = 1 << 40 }, nil, "MaxRetries"},
-		{"a store that is no Redis", func(c *consumer.Consumer) { c.Counter = unreachable }, nil, "not a Redis"},
+		{"a store that is no Redis", func(c *consumer.Consumer) { c.Counter = unreachable }, nil, "of another kind"},
 		{"wrong credentials", nil, func(context.Context) (*amqp.Connection, error) {
 			return amqp.Dial(wrong.String())
 		}, "username or password"},

@@ -1,11 +1,13 @@
 package integration
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -13,8 +15,47 @@ import (
 func TestStoreSentinel(t *testing.T) {
 	t.Parallel()
 	url, master := watched(t)
-	takeSteps(t, dialStore(t, servertest.Patient(t, url)))
+	c := dialStore(t, servertest.Patient(t, url))
+	takeSteps(t, c)
+	_, port, _ := strings.Cut(master.Addr, ":")
+	warnings, err := c.Check(t.Context())
+	if text := strings.Join(warnings, ""); err != nil || !strings.HasPrefix(text, "the store behind Sentinel keeps") ||
+		!strings.Contains(text, "redis-cli -h MASTER -p "+port+" CONFIG SET") {
+		t.Errorf("%q, %v", warnings, err)
+	}
 	survives(t, dialStore(t, url), master)
+}
+
+// TestStoreOfAnotherKind: a URL with the scheme of another kind of server, or with another name of the master, is
+// refused at the start of a consumer. The error says what to write.
+func TestStoreOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	one := privateStore(t, servers.RedisOptions{}).Addr
+	sentinel := privateStore(t, servers.RedisOptions{Config: "sentinel monitor strikes 127.0.0.1 1 1\n",
+		Args: []string{"--sentinel"}}).Addr
+	for url, want := range map[string]string{
+		"redis://" + sentinel:                               "scheme redis+sentinel or rediss+sentinel, and the parameter master_name",
+		"redis+sentinel://" + one + "?master_name=strikes":  "no Sentinel: give the URL the scheme redis or rediss",
+		"redis+sentinel://" + sentinel + "?master_name=one": "no master of this name: correct the parameter master_name",
+		"redis+cluster://" + one:                            "no Cluster: give the URL the scheme redis or rediss",
+		"redis://" + one + "/99":                            "a Cluster has only 0",
+	} {
+		refusesKind(t, url, want)
+	}
+}
+
+func refusesKind(t *testing.T, url, want string) {
+	t.Helper()
+	c := dialStore(t, servertest.Patient(t, url))
+	_, err := c.Check(t.Context())
+	_, examined := c.Admin().Examine(t.Context())
+	for _, err := range []error{err, examined} {
+		var failed *counter.StoreError
+		if !errors.As(err, &failed) || !strings.HasSuffix(err.Error(), want) ||
+			failed.Fault != counter.FaultOtherKind && failed.Fault != counter.FaultNotSetUp {
+			t.Errorf("%s: %v, want %q at its end", url, err, want)
+		}
+	}
 }
 
 // watched starts a master and a replica that has its data, and three sentinels that know each other. The URL names

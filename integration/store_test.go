@@ -266,6 +266,17 @@ func TestStoreCluster(t *testing.T) {
 	if _, err := c.Check(t.Context()); err != nil {
 		t.Error(err)
 	}
+	refusesKind(t, cluster.Nodes[0].URL, "scheme redis+cluster or rediss+cluster")
+	alone, moved := dialStore(t, servertest.Patient(t, cluster.Nodes[0].URL)), false
+	for i := range 50 {
+		a := attemptOf("1", "a")
+		a.Queue = fmt.Sprintf("queue%d", i)
+		_, err := alone.Fail(t.Context(), a, counter.Failure{Limit: 3})
+		moved = moved || err != nil && strings.HasSuffix(err.Error(), "scheme redis+cluster or rediss+cluster")
+	}
+	if !moved {
+		t.Error("a step on another master does not say what to write")
+	}
 
 	rdb := client(t, cluster.Nodes[0])
 	slots := map[int64]bool{}
@@ -305,7 +316,7 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 		_, err := c.Fail(t.Context(), attemptOf("2", "b"), limit)
 		var failed *counter.StoreError
 		if err != nil && (!errors.As(err, &failed) || failed.Fault == counter.FaultDenied ||
-			failed.Fault == counter.FaultNotRedis) {
+			failed.Fault == counter.FaultOtherKind) {
 			t.Fatalf("a failover is taken for something that will not pass: %v", err)
 		}
 		last = errors.Join(last, err)

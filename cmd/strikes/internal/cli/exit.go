@@ -93,7 +93,7 @@ func ExitCode(err error) int {
 		errors.Is(err, consumer.ErrLanesBlocked), errors.As(err, &field):
 		return ExitMisuse
 	case errors.As(err, &store):
-		faults := map[counter.StoreFault]int{counter.FaultDenied: ExitDenied, counter.FaultNotRedis: ExitMisuse,
+		faults := map[counter.StoreFault]int{counter.FaultDenied: ExitDenied, counter.FaultOtherKind: ExitMisuse,
 			counter.FaultNotSetUp: ExitMisuse, counter.FaultOther: ExitFailed}
 		return cmp.Or(faults[store.Fault], ExitUnreachable)
 	case errors.As(err, &publish) && ReplyCode(publish.Code) != ExitFailed: // also of one lost beside a refused message

@@ -49,7 +49,7 @@ func TestExitCode(t *testing.T) {
 		{"store slow", store(counter.FaultSlow), 69},
 		{"store loading", store(counter.FaultLoading), 69},
 		{"store says no", store(counter.FaultDenied), 4},
-		{"no store at all", store(counter.FaultNotRedis), 2},
+		{"no store at all", store(counter.FaultOtherKind), 2},
 		{"a store without tables", store(counter.FaultNotSetUp), 2},
 		{"a refused setting", fmt.Errorf("x: %w", setting.New("Prefetch", -1, "more")), 2},
 		{"unroutable", &publisher.Error{Err: publisher.ErrUnroutable, Code: amqp.NoRoute}, 1},

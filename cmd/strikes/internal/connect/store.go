@@ -156,21 +156,11 @@ func storeDefect(ctx context.Context, rawURL string, err error) error {
 		bare = failed
 	}
 	switch {
-	case failed != nil && failed.Fault == counter.FaultNotSetUp:
-		if DatabaseOf(rawURL) == nil { // else the error names the remedy
-			err = fmt.Errorf("%w; correct the number of the database at the end of the URL: redis-cli CONFIG GET databases "+
-				"shows how many there are, and a Cluster has only 0", err)
-		}
-		return err
-	case strings.Contains(err.Error(), "cluster support disabled"):
-		return cli.Misusef("the server is no Cluster: %w; write redis:// instead of redis+cluster://", bare)
-	case strings.Contains(err.Error(), "sentinels") && failed != nil && failed.Fault == counter.FaultNotRedis:
-		return cli.Misusef("the server is no Sentinel: %w; write redis:// instead of redis+sentinel://", bare)
 	case untrusted(err):
 		return cli.WithCode(fmt.Errorf("its certificate is not trusted: %w; give a file of trusted authorities with the "+
 			"environment variable SSL_CERT_FILE", bare), cli.ExitUnreachable)
-	case failed != nil && failed.Fault == counter.FaultDenied:
-		return err
+	case failed != nil && (failed.Fault == counter.FaultDenied || failed.Fault == counter.FaultNotSetUp):
+		return err // it names the remedy
 	}
 	if why := wrongServer(ctx, rawURL); why != "" {
 		return cli.Misusef("%s: %w", why, bare)
