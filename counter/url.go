@@ -20,9 +20,8 @@ type valueKind struct {
 }
 
 var (
-	isText   = valueKind{"a text", func(string) bool { return true }}
-	isNumber = valueKind{"a whole number", func(s string) bool { _, err := strconv.Atoi(s); return err == nil }}
-	isIndex  = valueKind{"a whole number, 0 or more", func(s string) bool {
+	isText  = valueKind{"a text", func(string) bool { return true }}
+	isIndex = valueKind{"a whole number, 0 or more", func(s string) bool {
 		_, err := strconv.ParseUint(s, 10, 31)
 		return err == nil
 	}}
@@ -38,15 +37,19 @@ var (
 		n, other := strconv.ParseInt(s, 10, 64)
 		return err == nil || other == nil && n <= math.MaxInt64/int64(time.Second)
 	}}
+	isTimeout = valueKind{"a time like 500ms, or whole seconds, more than 0", func(s string) bool {
+		return isTime.is(s) && strings.ContainsAny(s, "123456789") && !strings.HasPrefix(s, "-")
+	}}
+	isProtocol = valueKind{"2 or 3", func(s string) bool { return s == "2" || s == "3" }}
 )
 
 // parameters returns the parameters of a store's URL that Dial accepts, by the kind of store. Dial sets go-redis's
 // others itself, such as max_retries.
 func parameters(kind string, encrypted bool) map[string]valueKind {
 	known := map[string]valueKind{
-		"client_name": isText, "protocol": isNumber, "read_timeout": isTime, "write_timeout": isTime, "dial_timeout": isTime,
-		"pool_size": isCount, "pool_fifo": isSwitch, "pool_timeout": isTime, "min_idle_conns": isCount,
-		"max_idle_conns":   isCount,
+		"client_name": isText, "protocol": isProtocol, "read_timeout": isTimeout, "write_timeout": isTimeout,
+		"dial_timeout": isTimeout, "pool_timeout": isTimeout,
+		"pool_size": isCount, "pool_fifo": isSwitch, "min_idle_conns": isCount, "max_idle_conns": isCount,
 		"max_active_conns": isCount, "conn_max_idle_time": isTime, "conn_max_lifetime": isTime,
 	}
 	if kind != "cluster" {
@@ -77,17 +80,21 @@ func checkURL(raw, kind string) error {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if len(given[name]) > 1 && name != "addr" {
+			return &setting.FieldError{Field: "parameter " + name, Value: "several", Want: "given once"}
+		}
 		for _, v := range given[name] {
 			if !known[name].is(v) {
 				return setting.New("parameter "+name, v, known[name].want)
 			}
 		}
 	}
-	return checkPath(u, kind)
+	return checkPath(u, kind, given.Has("db"))
 }
 
-// checkPath refuses a path that is no database. go-redis would read a negative one as 0, and a Cluster has only 0.
-func checkPath(u *url.URL, kind string) error {
+// checkPath refuses a path that is no database, or one more than the parameter db. go-redis would read a negative one
+// as 0, and a Cluster has only 0.
+func checkPath(u *url.URL, kind string, hasParameter bool) error {
 	db := strings.Trim(u.Path, "/")
 	switch {
 	case u.Scheme == "unix" || db == "" || kind == "cluster" && db == "0":
@@ -96,6 +103,8 @@ func checkPath(u *url.URL, kind string) error {
 		return setting.New("database", db, "0 in a Cluster, which has no other")
 	case !isIndex.is(db):
 		return setting.New("database", db, fmt.Sprintf("%s, as the path of the URL", isIndex.want))
+	case hasParameter:
+		return setting.New("database", db, "either the path of the URL or its parameter db")
 	}
 	return nil
 }
