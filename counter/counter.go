@@ -153,7 +153,8 @@ func (c *Counter) TTL() time.Duration { return c.opts.TTL }
 // Admin returns the operators' methods. They use the Counter's client, which Close closes.
 func (c *Counter) Admin() *Admin { return &Admin{c.client} }
 
-// Close closes the client that Dial opened, or the store of Over, and waits for the steps under way.
+// Close closes the client that Dial opened, or the store of Over, and waits for the steps under way. It may be called
+// again.
 func (c *Counter) Close() error {
 	if c.pipe != nil {
 		defer c.pipe.wait()

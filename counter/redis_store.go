@@ -3,6 +3,7 @@ package counter
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -184,7 +185,10 @@ func (s redisStore) Close() error {
 	if !s.owned {
 		return nil
 	}
-	return s.rdb.Close()
+	if err := s.rdb.Close(); !errors.Is(err, redis.ErrClosed) { // closed before
+		return err
+	}
+	return nil
 }
 
 func (s redisStore) failed(of Queue, err error) error {
