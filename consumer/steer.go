@@ -51,11 +51,11 @@ func RetryAtMost(err error, n int) error {
 func NotCounted(err error) error { return steer(err, steering{uncounted: true}) }
 
 // Crashed wraps err so that the attempt ends as if this process had died in it. It is for a handler that has its work
-// done by another process, which died meanwhile. An isolated attempt then has failed with a crash as its cause. Isolated
-// means that no other handler of this process ran; the other process may have had more callers. Any other attempt is not
-// counted. The message becomes a suspect: its next attempt is isolated. The delivery is held like that of NotCounted.
-// With IsolationOff such a message comes back without end. A message without an id is dead-lettered.
-// Crashed(nil) is nil.
+// done by another process, which died meanwhile. If the attempt was isolated, it is counted as a failure with the cause
+// CauseCrashed. Isolated means that no other handler of this process ran; the other process may have had more callers.
+// Any other attempt is not counted, and the delivery is held like that of NotCounted. The message becomes a suspect:
+// its next attempt is isolated. With IsolationOff such a message comes back without end. A message without an id is
+// dead-lettered. Crashed(nil) is nil.
 func Crashed(err error) error { return steer(err, steering{crashed: true}) }
 
 // steering is how the error of a handler steers the retry.

@@ -159,7 +159,8 @@ func TestCrashEvents(t *testing.T) {
 		}
 		records, _ := b.store.Get(t.Context(), "/", "orders", "m1")
 		r := records[0]
-		if r.Failures != 1 || r.Cause != counter.CauseCrashed || r.Reason != errBoom.Error() || r.OpenToken != "" || !r.Suspect {
+		if r.Failures != 1 || r.Cause != counter.CauseCrashed || r.Reason != errBoom.Error() || r.OpenToken != "" ||
+			!r.Suspect {
 			t.Errorf("the record is %+v", r)
 		}
 	})

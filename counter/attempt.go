@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
-	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -85,12 +84,4 @@ func ageOf(a Attempt) int64 {
 		return 0
 	}
 	return rules.CeilMillis(time.Since(a.Received))
-}
-
-// crashArg returns the argument of START; empty: none.
-func crashArg(a Attempt) string {
-	if a.Crash == "" {
-		return ""
-	}
-	return "crash " + printable.Cut(a.Crash, MaxReason)
 }

@@ -196,7 +196,7 @@ func (w *breakerWorld) start(t *rapid.T) {
 	mode := modes.Draw(t, "mode")
 	w.take(t, a, func(r *Record, a Attempt) (Reply, time.Duration) {
 		return rules.Start(r, &w.queue, a, mode, limit, w.now)
-	}, stepStart, limit, mode.String(), a.Fence, rules.CeilMillis(a.MaxAge), "")
+	}, stepStart, limit, mode.String(), a.Fence, rules.CeilMillis(a.MaxAge))
 }
 
 // begun opens an isolated attempt, so that a later START counts it as a crash.

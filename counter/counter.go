@@ -174,8 +174,7 @@ func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (R
 	by := func(r *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, time.Duration) {
 		return rules.Start(r, q, a, mode, limit, now)
 	}
-	return c.take(ctx, stepStart, a, by, min(limit, rules.MaxLimit), mode.String(), a.Fence, rules.CeilMillis(a.MaxAge),
-		crashArg(a))
+	return c.take(ctx, stepStart, a, by, min(limit, rules.MaxLimit), mode.String(), a.Fence, rules.CeilMillis(a.MaxAge))
 }
 
 // Begun makes an attempt countable that Start with ModeIsolated let run. From now on, the next Start counts a crash

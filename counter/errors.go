@@ -36,7 +36,7 @@ const (
 	FaultFailover    StoreFault = "failover"
 	FaultDenied      StoreFault = "denied"          // credentials or ACL
 	FaultOtherKind   StoreFault = "of another kind" // no Redis; or a Cluster or a Sentinel where the URL says another
-	FaultNotSetUp    StoreFault = "not set up"      // the database is missing, or its tables are, or are of another version
+	FaultNotSetUp    StoreFault = "not set up"      // no database, no tables, or tables of another version
 	FaultOther       StoreFault = "error"
 )
 

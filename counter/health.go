@@ -57,10 +57,11 @@ var losing = []string{"store-evicts", "store-volatile", "store-save-failed"}
 
 // ping asks whether the store replies. A Redis that could not save refuses a PING like a write, and still takes reads.
 func (c *client) ping(ctx context.Context) error {
-	if err := c.rdb.Ping(ctx).Err(); err != nil && !strings.HasPrefix(err.Error(), "MISCONF") {
-		return err
+	err := c.rdb.Ping(ctx).Err()
+	if redis.HasErrorPrefix(err, "MISCONF") {
+		err = c.rdb.Time(ctx).Err()
 	}
-	return nil
+	return err
 }
 
 // unchecked returns the error of a check with the remedy for the faults of a URL. A database has its own for a refused

@@ -67,18 +67,16 @@ func TestHistory(t *testing.T) {
 		fail("f", "web-5", "it was not dead", time.Minute)
 		want("the crash was a failure", append(three, "4 panicked 1s web-4: down for\x00 a while",
 			"5 panicked 1m0s web-5: it was not dead")...)
-		start("crashing", "web-5", ModeIsolated)
-		saw := Attempt{Message: m, Token: "seen", Consumer: "web-5", Crash: "the endpoint ended\tthe connection\nhere"}
-		for range 2 { // a repeated START changes nothing
-			need(t, errOf(s.Start(t.Context(), saw, ModeIsolated, 100)))
+		seen := Failure{Cause: CauseCrashed, Reason: "the endpoint ended\tthe connection\nhere"}
+		for range 2 { // a repeated FAIL changes nothing
+			need(t, errOf(s.Fail(t.Context(), Attempt{Message: m, Token: "seen", Consumer: "web-5"}, seen)))
 		}
-		if got := s.look(t, m); got.Reason != saw.Crash || got.Cause != CauseCrashed {
-			t.Errorf("%s: the reason of a crash that was seen: %s %q", s.name, got.Cause, got.Reason)
+		if got := s.look(t, m); got.Reason != seen.Reason || got.Cause != CauseCrashed || !got.Suspect {
+			t.Errorf("%s: a crash that the consumer saw: %s %q, suspect %v", s.name, got.Cause, got.Reason, got.Suspect)
 		}
-		if h := told(s.look(t, m).Record); h[len(h)-1] != "7 crashed 0s web-5: the endpoint ended the connection" {
+		if h := told(s.look(t, m).Record); h[len(h)-1] != "6 crashed 0s web-5: the endpoint ended the connection" {
 			t.Errorf("%s: %q", s.name, h)
 		}
-		need(t, s.End(t.Context(), attempt(m, "seen"), false))
 		need(t, s.Reset(t.Context(), m, Note{Why: "fixed"}))
 		want("a reset")
 		for i := range 2 * rules.MaxHistory {

@@ -34,7 +34,7 @@ func TestStoreOfAnotherKind(t *testing.T) {
 	sentinel := privateStore(t, servers.RedisOptions{Config: "sentinel monitor strikes 127.0.0.1 1 1\n",
 		Args: []string{"--sentinel"}}).Addr
 	for url, want := range map[string]string{
-		"redis://" + sentinel:                               "scheme redis+sentinel or rediss+sentinel, and the parameter master_name",
+		"redis://" + sentinel:                               "rediss+sentinel, and the parameter master_name",
 		"redis+sentinel://" + one + "?master_name=strikes":  "no Sentinel: give the URL the scheme redis or rediss",
 		"redis+sentinel://" + sentinel + "?master_name=one": "no master of this name: correct the parameter master_name",
 		"redis+cluster://" + one:                            "no Cluster: give the URL the scheme redis or rediss",

@@ -22,7 +22,7 @@ type Status struct {
 	Ready      int                    `json:"ready"`
 	Consumers  int                    `json:"consumers"`
 	Partitions []Partition            `json:"partitions,omitempty"` // empty: the queue is not partitioned
-	Unacked    *int                   `json:"unacked,omitempty"`    // by the management API, like the rates: up to 10 s old
+	Unacked    *int                   `json:"unacked,omitempty"`    // by the management API, as the rates: up to 10 s old
 	Rates      *Rates                 `json:"rates,omitempty"`
 	Limit      *Limit                 `json:"limit,omitempty"`
 	Limits     []doctor.ConsumerLimit `json:"limits,omitempty"` // of the consumers, if they disagree

@@ -103,7 +103,8 @@ func TestLinesOfASuspect(t *testing.T) {
 		for _, id := range []string{"a", "b", "a", "a", "b"} {
 			l.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeIsolate, ID: id})
 		}
-		want := map[bool]string{false: "isolate a\nisolate b\n", true: "isolate a\nisolate b\nisolate a\nisolate a\nisolate b\n"}
+		want := map[bool]string{false: "isolate a\nisolate b\n",
+			true: "isolate a\nisolate b\nisolate a\nisolate a\nisolate b\n"}
 		if got.String() != want[all] {
 			t.Errorf("all %v: got %s, want %s", all, got.String(), want[all])
 		}

@@ -69,10 +69,6 @@ type Attempt struct {
 	// MaxAge, and the message's own limit lifts it. Zero: no such limit.
 	MaxAge time.Duration
 
-	// Crash is how the process that worked on the last attempt at this delivery died, as far as this process saw it.
-	// If Start counts a crash, this is its reason. Only Start uses it. Empty: not seen.
-	Crash string
-
 	// HoldsQueue is set by a consumer that keeps the order of its whole queue. Where Start and Fail would exhaust the
 	// message, it holds the queue instead, which is paused in the same step: ReplyHeld. A limit of its own, Skip and
 	// Reset of the message end the pause.

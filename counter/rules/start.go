@@ -1,13 +1,10 @@
 package rules
 
 import (
-	"cmp"
 	"time"
-
-	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// crashReason is the reason of a crash without a witness: its process died.
+// crashReason is the reason of a crash that Start counts.
 const crashReason = "the process died while this message ran isolated"
 
 // Start says whether an attempt may run, and opens it. The limit is the consumer's, from 1. An isolated attempt is
@@ -54,7 +51,7 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 	if runs == 0 && mode.isolated() && r.OpenMode == ModeIsolated { // its process died
 		r.Crashes++
 		r.remember(r.OpenToken, KindCrashed)
-		r.count(CauseCrashed, cmp.Or(printable.Cut(a.Crash, MaxReason), crashReason), s.now)
+		r.count(CauseCrashed, crashReason, s.now)
 		r.note(AttemptNote{Token: r.OpenToken, Consumer: r.Consumer}, s.now)
 		r.Binds = time.Time{}
 		r.close()

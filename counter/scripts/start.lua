@@ -9,10 +9,8 @@
 --   8  fence  the fence that the delivery carries; 0: none. The fence of the attempt is greater
 --   9  max_age  ms; a message whose last counted attempt was later than this after its first is too old; 0 or absent:
 --             none is. An override replaces it
---   10 crash  "crash " and how the process of the last attempt at this delivery died, as the consumer saw it; empty
---             or absent: it saw nothing
---   11 hold   hold: if the message is exhausted, it holds its queue; absent: it is dead-lettered
---   12 progress  as in record.lua; 11 without hold
+--   10 hold   hold: if the message is exhausted, it holds its queue; absent: it is dead-lettered
+--   11 progress  as in record.lua; 10 without hold
 --
 -- Replies:
 --   RUN        run the handler. The number of the attempt is failures + crashes + 1. The reply has its fence
@@ -35,9 +33,9 @@ local function start(r, s, q)
   local asked, now = ARGV[s.at + 7], q.now
   local isolated = asked == 'isolated' or asked == 'beside-abandoned'
   local oldest = q.max_age or s.width > 8 and tonumber(ARGV[s.at + 9]) or 0
-  local holds_queue = s.width > 10 and ARGV[s.at + 11] == 'hold' and r.state ~= 'skip'
-  local with = s.at + (s.width > 11 and ARGV[s.at + 11] == 'hold' and 12 or 11)
-  local progress = s.width > 10 and string.match(ARGV[with], '^progress .*')
+  local holds_queue = s.width > 9 and ARGV[s.at + 10] == 'hold' and r.state ~= 'skip'
+  local with = s.at + (s.width > 10 and ARGV[s.at + 10] == 'hold' and 11 or 10)
+  local progress = s.width > 9 and string.match(ARGV[with], '^progress .*')
   local copy, above, lease, body = string.match(ARGV[s.at + s.width], '^delay (%d+) (%d+) (%d+) (%x+)$')
   if copy then
     rarely().copies(r, s, copy, above, lease, body)
@@ -68,11 +66,9 @@ local function start(r, s, q)
   end
   local runs = s.copy and s.copy > 0 and r.open ~= '.' and math.min(r.since, now) + s.lease - now or 0
   if runs <= 0 and isolated and r.mode == 'isolated' then -- its process died
-    local saw = s.width > 9 and string.match(ARGV[s.at + 10], '^crash (.+)$')
-    local reason = saw or 'the process died while this message ran isolated'
     r.crashes, r.binds = string.format('%d', r.crashes + 1), '0'
     r.tokens = r.tokens .. ';' .. r.open .. '=c'
-    count(r, q, 'crashed', reason, r.open, r.consumer, saw or '')
+    count(r, q, 'crashed', 'the process died while this message ran isolated', r.open, r.consumer, '')
     r.open, r.mode = '.', '.'
   end
 

@@ -22,7 +22,7 @@ export const DEFAULT_TTL = 7 * 24 * 60 * MINUTE
 
 /**
  * Why an attempt failed.
- * @typedef {'failed' | 'panicked' | 'timed-out' | 'rejected' | 'not-counted'} Cause
+ * @typedef {'failed' | 'panicked' | 'timed-out' | 'rejected' | 'crashed' | 'not-counted'} Cause
  */
 
 /**
@@ -138,7 +138,7 @@ export class Counter {
     if (!(limit >= 1)) throw new FieldError('limit', limit, '1 at least')
     return this.step(
       'start', attempt, Math.min(limit, MAX_LIMIT),
-      [mode, attempt.fence ?? 0, ceil(attempt.maxAge ?? 0), ...(attempt.progress ? [''] : []), ...carried(attempt)],
+      [mode, attempt.fence ?? 0, ceil(attempt.maxAge ?? 0), ...carried(attempt)],
       timeout
     )
   }
@@ -166,8 +166,8 @@ export class Counter {
    */
   async fail(attempt, failure, { timeout = 1000 } = {}) {
     const { limit, wait = 0, cause = 'failed', reason = '', ran = 0, atMost = 0 } = failure
-    if (!['failed', 'panicked', 'timed-out', 'rejected', 'not-counted'].includes(cause))
-      throw new FieldError('cause', cause, 'failed, panicked, timed-out, rejected or not-counted')
+    if (!['failed', 'panicked', 'timed-out', 'rejected', 'crashed', 'not-counted'].includes(cause))
+      throw new FieldError('cause', cause, 'failed, panicked, timed-out, rejected, crashed or not-counted')
     if (!Number.isSafeInteger(atMost) || atMost < 0) throw new FieldError('atMost', atMost, '0 at least')
     const args = [
       ceil(wait), cause, cut(reason, MAX_REASON), Math.floor(Math.max(ran, 0)), ceil(attempt.maxAge ?? 0),

@@ -37,7 +37,8 @@ class Blocking:
 
 @pytest.fixture(params=[Counter.from_url, Blocking], ids=["sync", "asyncio"])
 def dial(request, monkeypatch):
-    for name in ("READ_TIMEOUT", "CONNECT_TIMEOUT", "MOST_TIMEOUT"):  # a test sends a step once, and a busy machine is no outage
+    # a test sends a step once, and a busy machine is no outage
+    for name in ("READ_TIMEOUT", "CONNECT_TIMEOUT", "MOST_TIMEOUT"):
         monkeypatch.setattr(f"strikes.counter.{name}", 60.0)
     return request.param
 
@@ -179,7 +180,8 @@ def test_a_client_that_would_hold_the_isolation_lock_is_refused():
 ])
 def test_a_client_of_a_cluster_is_refused(made):
     """With one node frozen, redis-py held a step for 7 s, and so the isolation lock."""
-    with pytest.raises(SettingError, match="^client must be a client of one server or of Sentinel: .* got '.*Cluster'$"):
+    want = "^client must be a client of one server or of Sentinel: .* got '.*Cluster'$"
+    with pytest.raises(SettingError, match=want):
         made()
 
 

@@ -77,7 +77,7 @@ class Cause(str, Enum):
     NO_ID = "no-id"
 
 
-_FAILURES = (Cause.FAILED, Cause.PANICKED, Cause.TIMED_OUT, Cause.REJECTED, Cause.NOT_COUNTED)
+_FAILURES = (Cause.FAILED, Cause.PANICKED, Cause.TIMED_OUT, Cause.REJECTED, Cause.CRASHED, Cause.NOT_COUNTED)
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,6 @@ def start(attempt: Attempt, mode: Mode, limit: int, options: Options) -> Call:
     if limit < 1:
         raise SettingError("limit", limit, "1 at least")
     args: list[bytes | str | int] = [Mode(mode).value, attempt.fence, ceil_millis(attempt.max_age)]
-    if attempt.progress:
-        args.append("")  # how the last attempt crashed, which this client does not know
     return _step("start", START, attempt, min(limit, MAX_LIMIT), args + _carried(attempt), options)
 
 
@@ -204,7 +202,7 @@ def begun(attempt: Attempt, options: Options) -> Call:
 def fail(attempt: Attempt, failure: Failure, options: Options) -> Call:
     """Count a failed attempt, once however often it arrives."""
     if failure.cause not in _FAILURES:
-        raise SettingError("cause", failure.cause, "failed, panicked, timed-out, rejected or not-counted")
+        raise SettingError("cause", failure.cause, "failed, panicked, timed-out, rejected, crashed or not-counted")
     if failure.at_most < 0:
         raise SettingError("at_most", failure.at_most, "0 at least")
     args: list[bytes | str | int] = [

@@ -98,8 +98,8 @@ func (p *page) flow(s ops.Status) {
 	}
 	p.add(kind, "depth      %d ready, %s", s.Ready, consumers)
 	if s.Unacked != nil && s.Rates != nil { // the management API does not say when it measured them
-		p.add(term.Plain, "earlier    %d unacked, %.1f/s in, %.1f/s out, %.1f/s acked (up to 10 s ago)", *s.Unacked, s.Rates.In,
-			s.Rates.Out, s.Rates.Acked)
+		p.add(term.Plain, "earlier    %d unacked, %.1f/s in, %.1f/s out, %.1f/s acked (up to 10 s ago)", *s.Unacked,
+			s.Rates.In, s.Rates.Out, s.Rates.Acked)
 	}
 }
 
