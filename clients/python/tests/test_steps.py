@@ -148,7 +148,7 @@ def test_refused_arguments(counter, redis_url):
         lambda: counter.start(attempt(), Mode.SHARED, 0),
         lambda: counter.fail(attempt("no spaces"), Failure(limit=1)),
         lambda: counter.fail(attempt(message_id=""), Failure(limit=1)),
-        lambda: counter.fail(attempt(), Failure(limit=1, cause=Cause.CRASHED)),
+        lambda: counter.fail(attempt(), Failure(limit=1, cause=Cause.SKIPPED)),
         lambda: counter.start(attempt(fence=-1), Mode.SHARED, 1),
         lambda: Counter.from_url(redis_url, prefix="a{b"),
         lambda: Counter.from_url(redis_url, ttl=1),

@@ -64,7 +64,7 @@ class Mode(str, Enum):
 
 
 class Cause(str, Enum):
-    """Why an attempt failed, or why a message was dead-lettered. FAIL takes the first five."""
+    """Why an attempt failed, or why a message was dead-lettered. FAIL takes the first six."""
 
     FAILED = "failed"
     PANICKED = "panicked"
