@@ -17,10 +17,12 @@ import pika
 import pytest
 import redis
 
+import strikes.aio_pika
+import strikes.pika
 from clients import ADAPTERS, Running
 from conftest import PATIENCE, ROOT, until
 from proxy import Proxy
-from strikes import Reject, RetryAfter, RetryAtMost, SettingError, blocking, consuming, keys as k
+from strikes import Reject, RetryAfter, RetryAtMost, SettingError, blocking, consuming, keys as k, steps
 from strikes.consuming import Refused, UncleanStop
 from strikes.errors import Fault, StoreError
 from strikes.keys import Message
@@ -862,9 +864,6 @@ def test_a_stop_counts_nothing_while_consuming_is_told(classic, amqp_url, redis_
 
 def test_a_cancelled_stop(classic, amqp_url, redis_url, prefix, record):
     """A program that gives up waiting for a stop cancels run: its handler must not go on beside the next attempt."""
-    from strikes import AsyncCounter
-    from strikes.aio_pika import Consumer
-
     seen = []
 
     async def main():
@@ -878,8 +877,8 @@ def test_a_cancelled_stop(classic, amqp_url, redis_url, prefix, record):
                 seen.append("cancelled")
                 raise
 
-        counter = AsyncCounter.from_url(redis_url, prefix=prefix)
-        consumer = Consumer(
+        counter = strikes.AsyncCounter.from_url(redis_url, prefix=prefix)
+        consumer = strikes.aio_pika.Consumer(
             classic.name, handle, amqp=amqp_url, counter=counter, observer=lambda e: seen.append(e.outcome.value),
             consuming=lambda yes: None if yes else draining.set(),
         )
@@ -900,3 +899,50 @@ def test_a_cancelled_stop(classic, amqp_url, redis_url, prefix, record):
     asyncio.run(main())
     until(lambda: classic.depth() == 1)
     assert record(classic, "1") == parse_record(b"")
+
+
+def test_a_step_that_outlives_its_session(start, classic, amqp_url, redis_url, prefix, monkeypatch):
+    """The store fails late, such as a resolver without a network: the gate of the isolated attempt must open again."""
+    states, released, calls = [], threading.Event(), []
+    sync, asynchronous = strikes.Counter.run, strikes.AsyncCounter.run
+
+    def fails(call):
+        return call.name == "end" and not released.is_set()
+
+    def run(self, call):
+        if fails(call):
+            released.wait(PATIENCE)
+            raise StoreError(Fault.UNREACHABLE, "the name of the store is not known")
+        return sync(self, call)
+
+    async def run_async(self, call):
+        if fails(call):
+            await asyncio.to_thread(released.wait, PATIENCE)
+        return await asynchronous(self, call)
+
+    def handler(delivery):
+        calls.append(delivery.attempt.number)
+        if len(calls) == 1:
+            proxy.cut()
+
+    def consuming(yes):
+        states.append(yes)
+        if states.count(True) == 2:
+            released.set()
+
+    classic.publish(b"", "1")
+    tag = classic.channel.basic_get(classic.name)[0].delivery_tag
+    classic.channel.basic_nack(tag)
+    counter = strikes.Counter.from_url(redis_url, prefix=prefix)
+    counter.start(steps.Attempt(Message(classic.name, "1"), "of-a-process-that-died"), steps.Mode.SHARED, 4)
+    counter.close()
+    monkeypatch.setattr(strikes.Counter, "run", run)
+    monkeypatch.setattr(strikes.AsyncCounter, "run", run_async)
+    for module in (strikes.pika, strikes.aio_pika):
+        monkeypatch.setattr(module, "SETTLE_TIMEOUT", 0.1)
+    monkeypatch.setattr(strikes.begin, "LOCKED_PATIENCE", 0.1)
+    proxy = Proxy(amqp_url)
+    consumer = start(classic.name, handler, amqp=proxy.url, consuming=consuming)
+    until(lambda: len(calls) == 2, "the message came back, and its next attempt")
+    consumer.stop()
+    proxy.close()

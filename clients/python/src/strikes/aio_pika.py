@@ -351,7 +351,7 @@ class _Session:
         self.channel: Any = None
         self.tag = ""
         self.error: Exception | None = None  # why nothing can be sent any more
-        self._under_way = 0
+        self._under_way, self._over = 0, False
         self._tasks = Tasks()
         self._woken, self._idle = asyncio.Event(), asyncio.Event()
         self._flushing: list[Signal] = []  # fire once the acks are sent
@@ -366,6 +366,7 @@ class _Session:
         self._under_way -= 1
         if not self._under_way:
             self._idle.set()
+            self._woken.set()
 
     def flushed(self) -> Signal:
         signal = Signal()
@@ -377,7 +378,7 @@ class _Session:
         self.channel = await _channel(self.connection)
         await _ask(self.channel.basic_qos(prefetch_count=self.prefetch))
         self.driver.watch()
-        flusher = self._tasks.spawn(self._flush())
+        self._tasks.spawn(self._flush())
         error: BaseException | None = None
         try:
             try:
@@ -390,7 +391,9 @@ class _Session:
         finally:  # nothing goes on without the session, even if its end was cancelled
             self.session.live.fire()
             self.driver.close()
-            flusher.cancel()
+            self.error = self.error or SessionLost("the session has ended")
+            self._over = True
+            self._woken.set()
 
     async def _consume(self) -> None:
         s = self.c._settings
@@ -504,8 +507,8 @@ class _Session:
         self._tasks.spawn(self.driver.drive(carry(self.session, d)))
 
     async def _flush(self) -> None:
-        """Send the settlements, for as long as the session lasts."""
-        while True:
+        """Send the settlements, until the session is over and every delivery is done with: the gate waits for them."""
+        while self._under_way or not self._over:
             await self._woken.wait()
             self._woken.clear()
             waiting, self._flushing = self._flushing, []

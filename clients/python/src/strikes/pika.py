@@ -196,6 +196,8 @@ class _Session:
         self._woken = False
         self._flushing: list[Signal] = []  # fire once the acks are sent
         self._sent: list[Signal] = []
+        self._over = False  # the thread that does the I/O has left
+        self._taking = threading.Lock()
 
     # The Port, for any thread.
 
@@ -217,7 +219,9 @@ class _Session:
     def _wake(self) -> None:
         with self._lock:
             woken, self._woken = self._woken, True
-        if not woken:
+        if self._over:
+            self._flush()
+        elif not woken:
             with contextlib.suppress(Exception):  # the loop is closed: the session flushes by itself
                 self.wire.wake(self._flush)
 
@@ -259,7 +263,12 @@ class _Session:
         except (StrikesError, pika.exceptions.AMQPError) as err:
             failed = err
         finally:
-            self._end(failed)
+            try:
+                self._end(failed)
+            finally:  # a delivery may be settled later: the gate waits for it
+                self.error = self.error or SessionLost("the session has ended")
+                self._over = True
+                self._flush()
 
     def _tell(self, consuming: bool) -> None:
         if tell := self.c._consuming:
@@ -372,10 +381,11 @@ class _Session:
         with self._lock:
             self._woken = False
             waiting, self._flushing = self._flushing, []
-        for step, tag, multiple, items in self.acks.take():
-            error = self.error or self._send(step, tag, multiple)
-            for d in items:
-                settled(self.session, d, error)
+        with self._taking:
+            for step, tag, multiple, items in self.acks.take():
+                error = self.error or self._send(step, tag, multiple)
+                for d in items:
+                    settled(self.session, d, error)
         self._sent += waiting
 
     def _send(self, step: Step, tag: int, multiple: bool) -> Exception | None:
