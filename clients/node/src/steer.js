@@ -66,7 +66,7 @@ function wrap(err) {
 }
 
 /**
- * Returns the requests of a thrown value, also if it was wrapped again with a cause.
+ * Returns the requests of a thrown value, also if it was wrapped again with a cause, or in an AggregateError.
  * @param {unknown} thrown
  * @returns {{ rejected: boolean, uncounted: boolean, wait: number | undefined, retries: number | undefined }}
  */
@@ -77,18 +77,19 @@ export function steering(thrown) {
   let wait
   /** @type {number | undefined} */
   let retries
-  /** @type {any} */
-  let err = thrown
-  for (let depth = 0; depth < 32 && typeof err === 'object' && err !== null; depth++) {
+  /** @type {any[]} */
+  const tree = [thrown]
+  for (let n = 0; n < 32 && n < tree.length; n++) {
+    const err = tree[n]
+    if (typeof err !== 'object' || err === null) continue
     try {
       rejected ||= err[REJECTED] === true
       uncounted ||= err[UNCOUNTED] === true
       wait ??= err[WAIT]
       if (err[RETRIES] !== undefined) retries = Math.min(retries ?? Infinity, err[RETRIES])
-      err = err.cause
-    } catch { // a getter of the user's
-      break
-    }
+      if (err instanceof AggregateError) tree.push(...err.errors.slice(0, 32))
+      tree.push(err.cause)
+    } catch { /* a getter of the user's */ }
   }
   return { rejected, uncounted, wait, retries }
 }

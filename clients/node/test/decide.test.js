@@ -81,4 +81,6 @@ test('what an error asks for', () => {
   assert.equal(steering(retryAtMost(retryAtMost('y', 1), 2)).retries, 1)
   assert.equal(steering(retryAtMost(retryAtMost('y', 3), -2.5)).retries, 0)
   assert.throws(() => retryAtMost(new Error('x'), undefined), /n must be a number/)
+  const all = new AggregateError([new Error('x'), retryAfter('y', 7), new Error('z', { cause: notCounted('w') })])
+  assert.deepEqual(steering(all), { ...none, uncounted: true, wait: 7 }) // such as Promise.any throws
 })

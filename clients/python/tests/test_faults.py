@@ -18,10 +18,11 @@ import redis.exceptions as rx
 import simulated
 from conftest import PATIENCE, until
 from strikes import (
-    AsyncCounter, Delivery, NotCounted, Outcome, RetryAfter, RetryAtMost, SettingError, aio, aio_pika, blocking, pika,
+    AsyncCounter, Delivery, NotCounted, Outcome, Reject, RetryAfter, RetryAtMost, SettingError, aio, aio_pika,
+    blocking, pika,
 )
 from strikes.errors import StoreError, StrikesError
-from strikes.handler import Failed
+from strikes.handler import Failed, failure_of
 from strikes.isolation import EVERYTHING, PROCESS
 from strikes.session import ControlView, Settings
 from strikes.settler import AsyncSettler, Settler
@@ -185,6 +186,22 @@ def test_retries_that_are_no_number(handle, retries, at_most):
     stub = suspect()
     assert handle(stub, SUSPECT, failing(RetryAtMost(retries, after=2))) is Outcome.REQUEUE
     assert stub.args("fail")[0] == 2000 and stub.args("fail")[5] == at_most
+
+
+def test_an_exception_that_steers_may_be_in_a_group_or_a_cause():
+    """A TaskGroup raises a group."""
+    group = ExceptionGroup("two tasks", [ValueError("x"), ExceptionGroup("one", [RetryAfter(7, "later")])])
+    group.__cause__ = RetryAtMost(2, "gone", after=9)
+    failed = failure_of(group, False)
+    assert (failed.cause, failed.wait, failed.at_most, failed.uncounted) == (Cause.FAILED, 9, 3, False)
+    assert failed.text == "ValueError: x; later"
+    assert failure_of(ExceptionGroup("one", [NotCounted("away"), RetryAtMost(0)]), False).uncounted
+    rejected = failure_of(BaseExceptionGroup("two", [Reject("no order"), SystemExit(1)]), False)
+    assert (rejected.cause, rejected.text) == (Cause.REJECTED, "no order; SystemExit: 1")
+    loop = ValueError("x")
+    loop.__cause__ = ValueError("y")
+    loop.__cause__.__cause__ = loop
+    assert failure_of(loop, False).wait is None
 
 
 async def coroutine(delivery):

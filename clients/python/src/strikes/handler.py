@@ -159,13 +159,29 @@ class Failed:
 
 
 def failure_of(error: BaseException, timed_out: bool) -> Failed:
-    """Judge the error of a handler. An exception that is no Exception, such as SystemExit, counts as a panic."""
-    if isinstance(error, Reject):
+    """Judge the error of a handler. An exception that is no Exception, such as SystemExit, counts as a panic.
+
+    Of several waits the first counts, of several limits the lowest.
+    """
+    steering = steering_of(error)
+    if any(isinstance(e, Reject) for e in steering):
         return Failed(error, Cause.REJECTED, text_of(error))
     if not isinstance(error, Exception):
         return Failed(error, Cause.PANICKED, text_of(error))
     cause = Cause.TIMED_OUT if timed_out else Cause.FAILED
-    return Failed(error, cause, text_of(error), wait_of(error), at_most_of(error), isinstance(error, NotCounted))
+    waits = (wait for e in steering if (wait := wait_of(e)) is not None)
+    at_most = min((most for e in steering if (most := at_most_of(e))), default=0)
+    uncounted = any(isinstance(e, NotCounted) for e in steering)
+    return Failed(error, cause, text_of(error), next(waits, None), at_most, uncounted)
+
+
+def steering_of(error: BaseException) -> list[BaseException]:
+    """Return the exceptions that steer the end of a message: the error, those of a group, and their causes."""
+    tree: list[BaseException | None] = [error]
+    for e in tree:
+        if e is not None and len(tree) < 100:  # a cause may lead back
+            tree += [*(e.exceptions if isinstance(e, BaseExceptionGroup) else ()), e.__cause__]
+    return [e for e in tree if isinstance(e, (Reject, *_STEERING))]
 
 
 def wait_of(error: BaseException) -> float | None:
@@ -199,6 +215,8 @@ def at_most_of(error: BaseException) -> int:
 
 def text_of(error: BaseException) -> str:
     """Return the text of an exception for the record: its type, its text, and where it was raised."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(text_of(e) for e in error.exceptions)
     try:
         said = str(error)
     except Exception:  # its __str__ is the user's code
