@@ -375,8 +375,8 @@ def test_a_deleted_queue_ends_the_session_and_not_the_consumer(start, amqp_url, 
 
 
 def test_lost_replies_count_once(start, classic, redis_url, record):
-    """Every third reply of the store is lost after the store has taken the step."""
-    proxy = Proxy(redis_url, lose_every=3)
+    """Every fourth reply of the store is lost after the store has taken the step."""
+    proxy = Proxy(redis_url, lose_every=4)
     calls = Calls(failures=100)
     for i in range(20):
         classic.publish(b"", str(i))

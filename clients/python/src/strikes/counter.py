@@ -230,7 +230,7 @@ class AsyncCounter(_Base):
 
     async def close(self) -> None:
         """Close the client's connections."""
-        await self._client.close()
+        await getattr(self._client, "aclose", self._client.close)()  # its name from redis-py 5.0.1 on
         await self._client.connection_pool.disconnect()
 
     async def run(self, call: Call) -> Any:
