@@ -19,6 +19,8 @@ import { need } from './settings.js'
  */
 export function publish(channel, { exchange = '', routingKey, content, options = {} }) {
   need('content', content, Buffer.isBuffer(content), 'a Buffer')
+  const confirms = typeof channel?.waitForConfirms === 'function' // another channel would never call back
+  need('channel', channel, confirms, 'a confirm channel, made by createConfirmChannel')
   const messageId = options.messageId || randomUUID()
   const returned = returnsOf(channel)
   return new Promise((resolve, reject) => {

@@ -7,6 +7,7 @@ import { Delivery } from '../src/delivery.js'
 import { StoreError } from '../src/errors.js'
 import { ofProcess } from '../src/isolation.js'
 import { Late } from '../src/late.js'
+import { publish } from '../src/publisher.js'
 import { Settler } from '../src/settler.js'
 import { notCounted, reject, retryAfter } from '../src/steer.js'
 import { eventually } from './servers.js'
@@ -267,6 +268,12 @@ test('a time that is a text, as the environment gives it, is refused by its name
   const known = { queue: 'q', counter: fakeStore(), url: 'amqp://x', handler() {} }
   for (const field of ['handlerTimeout', 'consumerTimeout', 'drainTimeout', 'maxAge', 'patience'])
     assert.throws(() => new Consumer({ ...known, breaker: 8, [field]: '60000' }), { name: 'FieldError', field })
+})
+
+test('a channel without confirms is refused: publish would never resolve', () => {
+  const plain = { publish: () => true, on() {} }
+  const text = /^channel must be a confirm channel, made by createConfirmChannel, got object$/
+  assert.throws(() => publish(plain, { routingKey: 'q', content: Buffer.from('') }), { message: text })
 })
 
 test('the logger gets each dead letter as a warning and each retry at debug, without an observer', async () => {
