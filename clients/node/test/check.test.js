@@ -1,8 +1,8 @@
 // The check of a queue: its dead-letter route, with a broker that does not answer, and its delivery limit.
 import assert from 'node:assert/strict'
 import test from 'node:test'
-import { setImmediate } from 'node:timers/promises'
 import { checkRoute, judge } from '../src/check.js'
+import { Clock } from './clock.js'
 
 const never = () => new Promise(() => {})
 const facts = { type: 'classic', args: { 'x-dead-letter-exchange': '', 'x-dead-letter-routing-key': 'dead' } }
@@ -13,13 +13,12 @@ for (const [name, channel, want] of [
   ['a broker that does not answer', undefined, 'opening a channel: no answer within 10000 ms']
 ]) {
   test(`the route to ${name}`, async (t) => {
-    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const clock = new Clock()
+    clock.install()
+    t.after(() => clock.restore())
     const model = { createChannel: channel ? async () => ({ ...channel, on () {}, close: async () => {} }) : never }
     const checked = checkRoute(model, 'q', facts).then((broken) => broken?.message, (err) => ({ thrown: err.message }))
-    for (let i = 0; i < 10; i++) {
-      await setImmediate()
-      t.mock.timers.tick(1000)
-    }
+    await clock.advance(10_000)
     const got = await checked
     if (want instanceof RegExp) assert.match(got, want)
     else assert.deepEqual(got, want && { thrown: want })
