@@ -10,8 +10,10 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 )
 
@@ -58,6 +60,30 @@ func (s stream) Write(p []byte) (int, error) {
 	}
 	s.half = !s.own && !bytes.HasSuffix(p, []byte("\n")) && (len(p) > 0 || s.half)
 	return s.to.Write(p)
+}
+
+// errUnread stops a consumer whose output is lost: the reader of its pipe has ended.
+var errUnread = errors.New("stopped: nothing reads the output any more")
+
+// heard returns a writer to a pipe or file that calls unread once the pipe has no reader, and a terminal as it is.
+func heard(to io.Writer, unread func()) io.Writer {
+	if term.IsTerminal(to) {
+		return to
+	}
+	return pipeWriter{to, unread}
+}
+
+type pipeWriter struct {
+	io.Writer
+	unread func()
+}
+
+func (w pipeWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		w.unread()
+	}
+	return n, err
 }
 
 // errNotStarted is wrapped by the error of Run if the command could not be started, which is no failure of the message.

@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -80,9 +83,10 @@ request's headers; redirects are not followed. The response's status decides:
 
 consume refuses to start (exit 2) on a queue whose failed messages would be lost
 or lose their position. Once started, it survives outages of broker and store.
-SIGINT and SIGTERM let the commands or requests that run finish: exit 0 if
-everything was settled. A second signal, 0.2 s later or more, kills them; their
-attempts are not counted.`,
+SIGINT, SIGTERM and SIGHUP let the commands or requests that run finish: exit 0
+if everything was settled. A second signal, 0.2 s later or more, kills them;
+their attempts are not counted. They also finish if the output is a pipe whose
+reader ends, and consume then exits with 1.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := o.run(cmd.Context(), args[0], args[1:])
 			if err != nil { // its line begins on a fresh line, as those of the log do
@@ -222,6 +226,11 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 	if err != nil {
 		return err
 	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // else a write to a closed pipe kills the process
+	unread := func() { stop(errUnread) }
+	o.Out, o.Err = heard(o.Out, unread), heard(o.Err, unread)
 	does, err := o.work(queue, command)
 	if err != nil {
 		return err

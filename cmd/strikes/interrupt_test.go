@@ -97,6 +97,8 @@ func TestConsumeStops(t *testing.T) {
 	}{
 		{"the command may finish", `echo begun` + finish + `echo finished`, []syscall.Signal{syscall.SIGTERM}, cli.ExitOK, 0,
 			"begun\nfinished\n"},
+		{"its terminal is closed", `echo begun` + finish + `echo finished`, []syscall.Signal{syscall.SIGHUP}, cli.ExitOK, 0,
+			"begun\nfinished\n"},
 		{"a failure while stopping is not counted", `echo begun` + finish + `exit 1`, []syscall.Signal{syscall.SIGINT},
 			cli.ExitOK, 1, "begun\n"},
 		{"a second signal ends it", `echo begun; sleep 600`, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM},
@@ -132,6 +134,38 @@ func TestConsumeStops(t *testing.T) {
 				t.Errorf("it is counted: %v\n%s", err, out)
 			}
 		})
+	}
+}
+
+// TestConsumeUnread: once the reader of its output has ended, a consumer stops as at a signal: the attempts that run
+// are settled, and no other begins.
+func TestConsumeUnread(t *testing.T) {
+	t.Parallel()
+	queue, finish := declaredQueue(t), filepath.Join(t.TempDir(), "finish")
+	publishLines(t, queue, "1\n2\n3\n")
+	for _, flags := range [][]string{{}, {"--json"}} {
+		cmd := strikesOn(t, queue, append(append([]string{"consume", queue, "--concurrency", "2"}, flags...), "--",
+			"sh", "-c", `read -r n; echo "$n"; [ "$n" = 1 ] || until test -e "$FINISH"; do sleep 0.05; done; echo end`)...)
+		cmd.Env = append(cmd.Env, "FINISH="+finish)
+		stdout, err := cmd.StdoutPipe()
+		need(t, err)
+		var stderr output
+		cmd.Stderr = &stderr
+		need(t, stdout.Close())
+		need(t, cmd.Start())
+		proctest.Eventually(t, time.Minute, "it stops", func() bool {
+			return strings.Contains(stderr.String(), "draining") || strings.Contains(stderr.String(), errUnread.Error())
+		})
+		need(t, os.WriteFile(finish, nil, 0o600))
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != cli.ExitFailed || !strings.Contains(stderr.String(),
+			"strikes: "+errUnread.Error()) {
+			t.Errorf("%q: exit code %d, %v: %s", flags, code, cmd.ProcessState, &stderr)
+		}
+	}
+	list := strikesOn(t, queue, "counter", "list", queue)
+	if out, err := list.CombinedOutput(); list.ProcessState.ExitCode() != cli.ExitNothing {
+		t.Errorf("it is counted: %v\n%s", err, out)
 	}
 }
 

@@ -73,7 +73,7 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	go func() { done <- w.consumer.Run(ctx, w.dial) }()
 	select {
 	case err := <-done:
-		if cause := context.Cause(ctx); errors.Is(cause, errNotStarted) || errors.Is(cause, errPaused) {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 			return cause
 		}
 		return err

@@ -217,13 +217,16 @@ func (s Streams) Confirm(ctx context.Context, yes, dryRun bool, question string)
 // group.
 const SameSignal = 200 * time.Millisecond
 
-// Interruptible returns a context that ends with the first SIGINT or SIGTERM, and a channel that closes with the
-// second. A third one has its usual effect, should the second hang.
+// Interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP, and a channel that closes with
+// the second. A third one has its usual effect, should the second hang.
 func Interruptible(parent context.Context) (context.Context, <-chan struct{}) {
 	ctx, cancel := context.WithCancel(parent)
 	now := make(chan struct{})
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() { // for as long as the process lives
 		twoOf(signals, cancel)
 		signal.Stop(signals)
