@@ -119,7 +119,7 @@ func TestWhereAURLLeads(t *testing.T) {
 		{"management API for PostgreSQL", "postgres://jo:hush@" + hostOf(t, managementURL(t)) + "/d?connect_timeout=1",
 			cli.ExitMisuse, " did not answer as PostgreSQL: correct host and port"},
 		{"Redis for Sentinel", "redis+sentinel://" + store + "?master_name=m", cli.ExitMisuse,
-			"; write redis:// instead of redis+sentinel://"},
+			"; the server is no Sentinel: give the URL the scheme redis or rediss"},
 		{"no store over TLS", "rediss://:hush@" + hostOf(t, managementURL(t)) + "/", cli.ExitMisuse,
 			" did not answer as Redis: correct host"},
 	}
