@@ -119,7 +119,8 @@ func (e *Endpoint) send(ctx context.Context, method string, body []byte, h http.
 		return nil, nil, e.broken(ctx, &p, err, secrets, method)
 	}
 	e.heard.Store(true)
-	if response.StatusCode == http.StatusRequestTimeout && p.reused.Load() { // RFC 9110 15.5.9: it was idle for too long
+	// RFC 9110 15.5.9: the connection was idle for too long. A program that uses 408 for itself does not close it.
+	if response.StatusCode == http.StatusRequestTimeout && response.Close && p.reused.Load() {
 		_ = response.Body.Close()
 		return nil, nil, consumer.NotCounted(fmt.Errorf("%s closed %w as it was used: HTTP 408", e.shown(), errReused))
 	}
