@@ -99,9 +99,12 @@ func (o *status) run(ctx context.Context, queue string) error {
 	case o.ask.Most < 0:
 		return cli.Refused("limit", o.ask.Most, "0 or more")
 	}
-	store, err := o.Store(ctx)
-	if err != nil {
-		return err
+	store, down := o.Store(ctx)
+	if down != nil && queue != "" && ctx.Err() == nil { // the broker says its half of one queue all the same
+		store, _ = o.StoreUnasked()
+	}
+	if store == nil {
+		return down
 	}
 	defer store.Close()
 	c := collector(b, store)
@@ -118,7 +121,7 @@ func (o *status) run(ctx context.Context, queue string) error {
 		err = cli.Misuse(err)
 	}
 	if err != nil {
-		return ambiguous(b.NoQueue(ctx, queue, err))
+		return errors.Join(down, ambiguous(b.NoQueue(ctx, queue, err)))
 	}
 	for i := range s.Findings {
 		s.Findings[i].Fix = cli.InFlags(s.Findings[i].Fix)
