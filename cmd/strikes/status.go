@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -100,7 +101,7 @@ func (o *status) run(ctx context.Context, queue string) error {
 		return cli.Refused("limit", o.ask.Most, "0 or more")
 	}
 	store, down := o.Store(ctx)
-	if down != nil && queue != "" && ctx.Err() == nil { // the broker says its half of one queue all the same
+	if down != nil && ctx.Err() == nil { // the broker says its half all the same
 		store, _ = o.StoreUnasked()
 	}
 	if store == nil {
@@ -110,7 +111,7 @@ func (o *status) run(ctx context.Context, queue string) error {
 	c := collector(b, store)
 	defer c.Close()
 	if queue == "" {
-		return o.all(ctx, b, c)
+		return o.all(ctx, b, c, down)
 	}
 	o.ask.Queue = queue
 	s, err := c.Collect(ctx, o.ask)
@@ -137,16 +138,16 @@ func (o *status) run(ctx context.Context, queue string) error {
 	return err
 }
 
-// all prints a summary of every queue, the worst first.
-func (o *status) all(ctx context.Context, b *connect.Broker, c *ops.Collector) error {
+// all prints a summary of every queue, the worst first: the broker's half of it if the store is down.
+func (o *status) all(ctx context.Context, b *connect.Broker, c *ops.Collector, down error) error {
 	all, err := c.All(ctx)
 	switch {
 	case err != nil:
 		return err
-	case all.Failed() != nil:
-		return errors.Join(withoutAPI(b, all.Broker), all.Store)
+	case all.Broker != nil || o.json && all.Store != nil:
+		return errors.Join(withoutAPI(b, all.Broker), cmp.Or(down, all.Store))
 	case !o.json:
-		return render.Overview(o.Out, all, o.ask.Most)
+		return errors.Join(render.Overview(o.Out, all, o.ask.Most), cmp.Or(down, all.Store))
 	}
 	cut := o.ask.Most > 0 && len(all.Queues) > o.ask.Most
 	if cut {

@@ -58,7 +58,7 @@ func overviewRow(s ops.Summary, o ops.Overview) []string {
 		blocked = printable.Rough(long)
 	}
 	retrying, dead := new(s.Failing()), new(int(s.Dead.Still))
-	if s.Unknown != "" {
+	if s.Unknown != "" || o.Store != nil {
 		retrying, dead = nil, nil
 	}
 	if s.Dead.Still > 0 {
