@@ -197,6 +197,7 @@ func account(of []*Summary, at DeadLetters) int64 {
 		if len(of) == 1 {
 			d.Out = at.Out
 			d.remain()
+			d.Unrecorded = max(at.Unrecorded-at.Removed, 0) // the list may be older than the last replay
 		}
 		most := d.Still + d.Blocked
 		d.Missing, d.Unclear, s.Sharing = min(at.Missing, most), min(at.Unclear, most), len(of)-1
@@ -224,7 +225,7 @@ func (s *Summary) trouble(now time.Time) Trouble {
 		return TroubleLanes
 	case s.Failing() > s.Forgotten:
 		return TroubleRetrying
-	case s.Dead.Still > 0, s.DeadLettersOf != "" && s.Ready != nil && *s.Ready > 0:
+	case s.Dead.Still > 0, s.Dead.Unrecorded > 0, s.DeadLettersOf != "" && s.Ready != nil && *s.Ready > 0:
 		return TroubleDead
 	}
 	return TroubleNone

@@ -110,6 +110,9 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 		notes = append(notes, fmt.Sprintf("%s, %s", printable.Plural(s.BlockedLanes, "blocked lane"),
 			printable.Plural(int(s.Dead.Blocked), "blocked message")))
 	}
+	if n := s.Dead.Unrecorded; n > 0 {
+		notes = append(notes, printable.Plural(int(n), "dead letter")+" not known to the store")
+	}
 	if m := s.Head; m != nil && m.State != ops.Forgotten {
 		notes = append(notes, printable.Name(m.ID)+": "+m.Which())
 		if m.LastError != "" && m.LastError != said {

@@ -55,6 +55,19 @@ func TestOverviewOfAnOutage(t *testing.T) {
 	}
 }
 
+// TestUnrecorded: a queue whose dead letters the store does not know does not look as if it had none.
+func TestUnrecorded(t *testing.T) {
+	dead := ops.DeadLetters{Unrecorded: 3}
+	var out bytes.Buffer
+	need(t, Overview(&out, ops.Overview{Time: noon, Queues: []ops.Summary{{Queue: "orders", Dead: dead}}}, 0))
+	out.WriteString(term.Joined(Status(ops.Status{Time: noon, Queue: "orders", Dead: dead}), false))
+	for _, want := range []string{"3 dead letters not known to the store\n", "dead       none that the store knows\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in %s", want, out.String())
+		}
+	}
+}
+
 // TestWithoutAReason: where a reason is not known, nothing stands in its place: no colon, and no empty line.
 func TestWithoutAReason(t *testing.T) {
 	breaker := &ops.Breaker{Since: earlierBy(time.Minute), Failed: 8}

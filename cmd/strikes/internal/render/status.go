@@ -215,6 +215,8 @@ const shownReasons = 5
 
 func (p *page) deadLetters(d ops.DeadLetters) {
 	switch {
+	case d.Unrecorded > 0 && d.Count == 0:
+		p.add(term.Plain, "dead       none that the store knows")
 	case d.Count == 0:
 		p.add(term.Plain, "dead       none")
 	case d.Still != d.Count:
