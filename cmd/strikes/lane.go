@@ -261,9 +261,17 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 	return q.fail(explainLane(goOn(err, sameCommand), ops.VerbReplay, queue, last))
 }
 
-// warnIdle warns if the queue has no consumer, because replayed messages then wait in it.
+// warnIdle warns if the queue is paused or has no consumer, because replayed messages then wait in it.
 func (q *dlq) warnIdle(ctx context.Context, queue string) {
-	if !q.isConsumed(ctx, queue) {
+	var paused *counter.Pause
+	if q.store != nil { // if it does not answer, the replay says so
+		paused, _ = q.store.Admin().Paused(ctx, q.broker.VHost, q.queue)
+	}
+	switch {
+	case paused != nil:
+		fmt.Fprintf(q.stderr, "queue %s is paused: replayed messages wait there until it is resumed\n",
+			printable.Name(q.queue))
+	case !q.isConsumed(ctx, queue):
 		fmt.Fprintf(q.stderr, "queue %s has no consumer: replayed messages wait there until one is started\n",
 			printable.Name(queue))
 	}
