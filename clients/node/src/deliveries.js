@@ -172,14 +172,14 @@ export class Deliveries {
   }
 
   /**
-   * Waits for a worker. It needs no bound: each delivery gives its worker back in bounded time. Then it lets the event
-   * loop turn, because workers pass from handler to handler without it.
+   * Waits for a worker until the stop: each delivery gives its worker back in bounded time. Then it lets the event loop
+   * turn, because workers pass from handler to handler without it.
    * @param {Delivery} d
    */
   async takeWorker(d) {
-    if (!d.worker && !this.workers.tryAcquire(1)) await this.workers.acquire(1)
-    d.worker = true
+    d.worker ||= this.workers.tryAcquire(1) || await this.workers.acquire(1, { stop: this.stop })
     await turn()
+    return d.worker
   }
 
   /**

@@ -26,7 +26,8 @@ const MODES = { suspects: 'shared', off: 'untracked' }
 export async function begin(s, d) {
   d.begin(MODES[s.settings.isolation])
   if (s.breaker) {
-    if (s.received(d) === RUN) await s.takeWorker(d) // the breaker may open while a first delivery waits for it
+    // the breaker may open while a first delivery waits for its worker
+    if (s.received(d) === RUN && !await s.takeWorker(d)) return giveBack(s, d)
     const instead = await s.breaker.begin(s, d)
     if (instead) return instead
   }
@@ -177,8 +178,7 @@ async function sendBegun(s, d) {
  */
 async function enter(s, d) {
   for (;;) {
-    await s.takeWorker(d)
-    if (!await s.takeLock(d, 1)) return giveBack(s, d)
+    if (!await s.takeWorker(d) || !await s.takeLock(d, 1)) return giveBack(s, d)
     if (!d.open || !s.isolation.gate.closed) return RUN
     s.release(d)
     if (!await s.isolation.gate.pass(s.stop, d.heldUntil)) return giveBack(s, d)
@@ -194,8 +194,7 @@ async function enter(s, d) {
 async function lockAll(s, d) {
   if (!await s.isolation.undecided.acquire(1, { stop: s.stop, until: d.heldUntil })) return false
   d.undecided = true
-  await s.takeWorker(d)
-  return s.takeAll(d)
+  return await s.takeWorker(d) && s.takeAll(d)
 }
 
 /** @param {Deliveries} s @param {Delivery} d */

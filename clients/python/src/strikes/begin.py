@@ -172,8 +172,7 @@ def enter(s: Session, d: Progress) -> Steps:
     An attempt that START let begin also waits for the gate. Meanwhile it has neither, so both serve first deliveries.
     """
     while True:
-        yield from _wait_worker(s, d)
-        if not (yield from _acquire(s, d, 1)):
+        if not (yield from _wait_worker(s, d)) or not (yield from _acquire(s, d, 1)):
             return (yield from give_back(s, d))
         if not d.open or s.isolation.gate.opened() is None:
             return Step.RUN
@@ -187,8 +186,7 @@ def _lock_all(s: Session, d: Progress) -> Steps:
     if not (yield from _ask(s, s.isolation.undecided, 1, d.held_until)):
         return False
     d.undecided = True
-    yield from _wait_worker(s, d)
-    return (yield from _acquire(s, d, EVERYTHING))
+    return (yield from _wait_worker(s, d)) and (yield from _acquire(s, d, EVERYTHING))
 
 
 def _acquire(s: Session, d: Progress, units: int) -> Steps:
@@ -219,11 +217,10 @@ def _ask(s: Session, of: Tickets, units: int, until: float) -> Steps:
 
 
 def _wait_worker(s: Session, d: Progress) -> Steps:
-    """Wait for a worker. That needs no end: each delivery gives its worker back in bounded time."""
-    if not d.worker and not s.workers.try_take():
-        ticket = s.workers.ask()
-        yield Sleep(None, (ticket,))
-    d.worker = True
+    """Wait for a worker until the stop. Each delivery gives its worker back in bounded time."""
+    if not d.worker:
+        d.worker = yield from _ask(s, s.workers, 1, float("inf"))
+    return d.worker
 
 
 def _take_slot(s: Session, d: Progress) -> Steps:
