@@ -40,8 +40,8 @@ type Need struct {
 	// that the broker deletes when its consumers stop, auto-delete or by x-expires, is refused.
 	HoldQueue bool
 
-	// Partitions is the number of partitions of Queue, see Spec.Partitions; if zero, it is one queue. Check checks each
-	// partition, and the exchanges that lead to them.
+	// Partitions is the number of partitions of Queue, see Spec.Partitions: 2 to 256; if zero, it is one queue. Check
+	// checks each partition, and the exchanges that lead to them.
 	Partitions int
 
 	// AllowDrop accepts that rejected messages are lost: a queue without a dead-letter exchange passes, and a broken
@@ -99,6 +99,9 @@ func Check(ctx context.Context, conn *amqp.Connection, need Need) error {
 }
 
 func (n Need) findings(ctx context.Context, conn *amqp.Connection) ([]inspect.Finding, error) {
+	if err := checkPartitions(n.Partitions); err != nil {
+		return nil, err
+	}
 	if err := refusePartition(ctx, conn, n.Queue); err != nil {
 		return nil, err
 	}

@@ -20,8 +20,14 @@ func TestCheckNeeds(t *testing.T) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	err := Check(context.Background(), nil, Need{Queue: "q", Management: "amqp://u:sesame@h"})
 	var refused *FieldError
+	for _, n := range []int{-1, 1, 257} {
+		err := Check(context.Background(), nil, Need{Queue: "q", Partitions: n})
+		if !errors.As(err, &refused) || refused.Field != "Partitions" {
+			t.Errorf("%d partitions: %v", n, err)
+		}
+	}
+	err := Check(context.Background(), nil, Need{Queue: "q", Management: "amqp://u:sesame@h"})
 	if !errors.As(err, &refused) || refused.Field != "Management" || strings.Contains(err.Error(), "sesame") {
 		t.Errorf("not a URL: %v", err)
 	}

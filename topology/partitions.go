@@ -175,8 +175,8 @@ func refusePartitioned(ctx context.Context, conn *amqp.Connection, queue string)
 	if chooses, err := broker.FindExchange(ctx, conn, broker.HashExchange(queue, n)); chooses != broker.Yes {
 		return broker.UnlessRefused(err)
 	}
-	return fmt.Errorf("%w: it has %d partitions: declare it with as many (strikes declare --partitions %d), or choose "+
-		"another name", ErrRefused, n, n)
+	return fmt.Errorf("%w: it has %d partitions: declare it with as many (strikes declare --partitions %d %s), or choose "+
+		"another name", ErrRefused, n, n, shell.Operands(queue))
 }
 
 // lockWait is how long a change of partitions waits for others. A change of 256 partitions takes a second, and all

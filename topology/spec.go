@@ -127,9 +127,8 @@ func (s Spec) validate() error {
 	case s.DelayQueues && s.SingleActiveConsumer:
 		return setting.New("DelayQueues", true, "false with SingleActiveConsumer, because a delayed message would be "+
 			"overtaken")
-	case s.Partitions != 0 && (s.Partitions < broker.FewestPartitions || s.Partitions > broker.MostPartitions):
-		return setting.New("Partitions", s.Partitions, fmt.Sprintf("%d to %d, or 0 for one queue", broker.FewestPartitions,
-			broker.MostPartitions))
+	case checkPartitions(s.Partitions) != nil:
+		return checkPartitions(s.Partitions)
 	case s.Partitions > 0 && s.DelayQueues:
 		return setting.New("DelayQueues", true, "false with Partitions, because a delayed message would be overtaken")
 	case s.Partitions > 0 && len(s.Bindings) > 0:
@@ -166,6 +165,14 @@ func (s Spec) validate() error {
 		}
 	}
 	return nil
+}
+
+func checkPartitions(n int) error {
+	if n == 0 || n >= broker.FewestPartitions && n <= broker.MostPartitions {
+		return nil
+	}
+	return setting.New("Partitions", n, fmt.Sprintf("%d to %d, or 0 for one queue", broker.FewestPartitions,
+		broker.MostPartitions))
 }
 
 // arguments of the queue itself.
