@@ -48,6 +48,7 @@ func (s Subject) test(t *testing.T) {
 		{"a panic in the work is counted, and rolls back", (*bench).workPanics},
 		{"a work that passes over an error of the database", (*bench).workPassesOver},
 		{"a work that commits", (*bench).workCommits},
+		{"a work that leaves rows open", (*bench).workLeavesRows},
 		{"a lost connection is not counted", (*bench).connectionLost},
 		{"a lock timeout is not counted", (*bench).lockTimeout},
 		{"a statement that passes a deadline of the work is counted", (*bench).ownDeadline},
@@ -169,6 +170,16 @@ func (b *bench) workCommits(t *testing.T) {
 			return err
 		}, message(fmt.Sprint(err)), "[dead-letter]")
 	}
+}
+
+// workLeavesRows: an error of the work is counted although pgx cannot send a ROLLBACK behind the rows.
+func (b *bench) workLeavesRows(t *testing.T) {
+	b.expect(t, func(ctx context.Context, tx Tx, d amqp.Delivery) error {
+		need(t, b.effect(ctx, tx, d))
+		need(t, tx.Leave(ctx, "SELECT id FROM effects"))
+		return errNoCustomer
+	}, message("17"), "[dead-letter]")
+	b.want(t, 0, 0, 1)
 }
 
 // through is a pool whose connections pass a proxy.

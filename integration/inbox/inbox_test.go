@@ -68,6 +68,7 @@ type Tx interface {
 	Exec(ctx context.Context, query string) error
 	Text(ctx context.Context, query string) (string, error) // of a row with one column
 	End(ctx context.Context) error                          // commits
+	Leave(ctx context.Context, query string) error          // leaves the rows of a query open
 }
 
 var (

@@ -59,3 +59,8 @@ func (t pgxTx) Text(ctx context.Context, query string) (text string, err error) 
 }
 
 func (t pgxTx) End(ctx context.Context) error { return t.Commit(ctx) }
+
+func (t pgxTx) Leave(ctx context.Context, query string) error {
+	_, err := t.Query(ctx, query)
+	return err
+}

@@ -104,3 +104,8 @@ func (t sqlTx) Text(ctx context.Context, query string) (text string, err error) 
 }
 
 func (t sqlTx) End(context.Context) error { return t.Commit() }
+
+func (t sqlTx) Leave(ctx context.Context, query string) error {
+	_, err := t.QueryContext(ctx, query) //nolint:rowserrcheck,sqlclosecheck // they are left open
+	return err
+}

@@ -44,9 +44,11 @@ var undone = []string{
 	"commit unexpectedly resulted in rollback", "could not complete operation in a failed transaction",
 }
 
-// endedByWork reports whether err says that the work has ended the transaction itself. The second text is of pgx.
+// endedByWork reports whether err says that the work has ended the transaction itself, or has left rows open, so that
+// pgx can send nothing and closes the connection. Both texts are of pgx.
 func endedByWork(err error) bool {
-	return errors.Is(err, sql.ErrTxDone) || strings.Contains(err.Error(), "tx is closed")
+	return errors.Is(err, sql.ErrTxDone) || strings.Contains(err.Error(), "tx is closed") ||
+		strings.Contains(err.Error(), "conn busy")
 }
 
 // cancelledByWork reports whether a context that the work made has ended: the handler's has not. Drivers close a
@@ -57,8 +59,8 @@ func (db *Database) cancelledByWork(err error) bool {
 }
 
 // refused reports whether a COMMIT failed because of the work: a constraint that is checked last, an error of the
-// database that the work passed over, or an end of the transaction by the work. Other failures go by, or leave the
-// COMMIT undecided.
+// database that the work passed over, an end of the transaction by the work, or rows that it left open. Other failures
+// go by, or leave the COMMIT undecided.
 func (db *Database) refused(err error) bool {
 	if db.code(err) != "" {
 		return !db.passes(err)

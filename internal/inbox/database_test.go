@@ -17,6 +17,9 @@ func TestACommitThatWasUndone(t *testing.T) {
 			t.Errorf("%s: the failure is not counted, so the message is never dead-lettered", driver)
 		}
 	}
+	if !PostgreSQL.refused(errors.New("conn busy")) {
+		t.Error("pgx: a COMMIT behind rows that the work left open is not counted, so the message comes back without end")
+	}
 	if PostgreSQL.refused(errors.New("driver: bad connection")) {
 		t.Error("a lost connection counts as a failure of the message")
 	}

@@ -114,7 +114,7 @@ func (in Inbox[Tx]) handle(ctx context.Context, m mark, work func(Tx) error) (er
 		}
 		return err
 	}
-	if !unbind() {
+	if ctx.Err() != nil || !unbind() { // a context ends before the function of AfterFunc begins
 		_ = rollback()
 		return m.error("the work was not committed, because its time was over", context.Cause(ctx))
 	}
