@@ -230,8 +230,10 @@ func testSets(t *testing.T, k keeper) {
 			t.Errorf("%d from %d on, %v, want %d", n, from, err, want)
 		}
 	}
-	if n, err := k.Count(t.Context(), counter.Queue{VHost: "/", Name: "bills"}, "s", 0); n != 0 || err != nil {
-		t.Errorf("of another queue: %d, %v", n, err)
+	for _, of := range []counter.Queue{{VHost: "/", Name: "bills"}, {VHost: "test", Name: "orders"}} {
+		if n, err := k.Count(t.Context(), of, "s", 0); n != 0 || err != nil {
+			t.Errorf("of another queue, %+v: %d, %v", of, n, err)
+		}
 	}
 }
 
@@ -273,9 +275,11 @@ func testEndsWithItsContext(t *testing.T, k keeper) {
 	_, errSave := k.Save(ctx, someQueue, counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x"}}})
 	_, errPage := k.Page(ctx, someQueue, "s", counter.Entry{}, 1)
 	_, errCount := k.Count(ctx, someQueue, "s", 1)
-	for i, err := range []error{err, errSave, errPage, errCount} {
+	_, errRead := k.Read(ctx, someQueue, "s", []counter.Entry{{Name: "a"}})
+	for method, err := range map[string]error{"Load": err, "Save": errSave, "Page": errPage, "Count": errCount,
+		"Read": errRead} {
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%d: %v", i, err)
+			t.Errorf("%s: %v", method, err)
 		}
 	}
 	if _, docs := k.load(t, "r:a"); docs[0].Data != "" {
