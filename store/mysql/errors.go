@@ -27,7 +27,7 @@ var faults = []sqlstore.Fault{
 		Fault: counter.FaultDenied},
 	{Codes: "1049", Do: "create the database <database>, or correct its name in the URL", Fault: counter.FaultNotSetUp},
 	{Codes: denied, Do: "if the tables are missing, run strikes store migrate as a user who may create them; " +
-		"else run as an administrator: " + fmt.Sprintf(Grants, "`<database>`", "<user>"), Fault: counter.FaultDenied},
+		"else run as an administrator: " + fmt.Sprintf(grants, "`<database>`", "<user>"), Fault: counter.FaultDenied},
 	{Codes: noTable, Do: "run: strikes store migrate", Fault: counter.FaultNotSetUp},
 	{Codes: "1665", Do: "set binlog_format of the server to ROW or MIXED", Fault: counter.FaultDenied},
 	{Codes: "1130", Do: "allow the user to connect from this host", Fault: counter.FaultDenied},

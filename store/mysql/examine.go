@@ -66,7 +66,7 @@ func (s *Store) denied(ctx context.Context, user, database string) (string, erro
 			"INSERT INTO " + table + " SELECT * FROM " + table, "DELETE FROM " + table} {
 			_, err := s.db.ExecContext(ctx, "EXPLAIN "+statement)
 			if sqlstore.Matches(denied, codeOf(err)) {
-				return fmt.Sprintf(Grants, "`"+strings.ReplaceAll(database, "`", "``")+"`", quoted(user)), nil
+				return fmt.Sprintf(grants, "`"+strings.ReplaceAll(database, "`", "``")+"`", quoted(user)), nil
 			}
 			if err != nil {
 				return "", err

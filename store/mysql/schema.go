@@ -32,9 +32,9 @@ CREATE TABLE IF NOT EXISTS strikes_doc (
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC COMMENT = '` + Version + `';
 `
 
-// Grants are the statements that give the user of a consumer or an operator its permissions; %[1]s is the database and
+// grants are the statements that give the user of a consumer or an operator its permissions; %[1]s is the database and
 // %[2]s the user.
-const Grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON %[1]s.strikes_doc TO %[2]s; " +
+const grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON %[1]s.strikes_doc TO %[2]s; " +
 	"GRANT SELECT, INSERT, UPDATE, DELETE ON %[1]s.strikes_member TO %[2]s"
 
 // Migrate makes the schema in the database of a URL, whose user may create tables. It does nothing if the schema is

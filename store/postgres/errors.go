@@ -14,7 +14,7 @@ import (
 var faults = []sqlstore.Fault{
 	{Codes: "28*", Do: "check the user and the password in the URL", Fault: counter.FaultDenied},
 	{Codes: "42501", Do: "if the tables are missing, run strikes store migrate as a user who may create them; " +
-		"else run as their owner: " + fmt.Sprintf(Grants, "<user>"), Fault: counter.FaultDenied},
+		"else run as their owner: " + fmt.Sprintf(grants, "<user>"), Fault: counter.FaultDenied},
 	{Codes: "3D000", Do: "create the database <database>, or correct its name in the URL", Fault: counter.FaultNotSetUp},
 	{Codes: "42P01", Do: "run: strikes store migrate", Fault: counter.FaultNotSetUp},
 	{Codes: renamed, Fault: counter.FaultOther, Do: "remove default_query_exec_mode from the URL: a pool in transaction " +

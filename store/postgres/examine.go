@@ -42,7 +42,7 @@ func (s *Store) Examine(ctx context.Context) ([]counter.Finding, error) {
 		server.Primary = "the primary's address, or all addresses with target_session_attrs=read-write"
 	}
 	if !may {
-		server.Denied = fmt.Sprintf(Grants, pgx.Identifier{user}.Sanitize())
+		server.Denied = fmt.Sprintf(grants, pgx.Identifier{user}.Sanitize())
 	}
 	if commit == "off" {
 		server.Volatile = "synchronous_commit is off"

@@ -34,8 +34,8 @@ COMMENT ON TABLE strikes_doc IS '` + Version + `';
 // anyScore is true of each member. A query uses the index of pages only if it says so.
 const anyScore = "score >= '-9223372036854775808'"
 
-// Grants is the statement that gives the user of a consumer or an operator its permissions; %s is the user's name.
-const Grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON strikes_doc, strikes_member TO %s"
+// grants is the statement that gives the user of a consumer or an operator its permissions; %s is the user's name.
+const grants = "GRANT SELECT, INSERT, UPDATE, DELETE ON strikes_doc, strikes_member TO %s"
 
 // migrating is the key of the advisory lock that lets one process migrate at a time.
 const migrating = 0x737472696b6573
