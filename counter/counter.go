@@ -168,8 +168,11 @@ func (c *Counter) Close() error {
 // error the attempt may or may not be open: call Start again with the same token, or End. ModeIsolated only reserves
 // the attempt: call Begun before its handler.
 func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error) {
-	if limit < 1 {
+	switch {
+	case limit < 1:
 		return Reply{}, fmt.Errorf("counter: start: %w", setting.New("limit", limit, "1 at least"))
+	case mode < ModeShared || mode > ModeBesideAbandoned:
+		return Reply{}, fmt.Errorf("counter: start: %w", setting.New("mode", mode, "one of the first four modes"))
 	}
 	by := func(r *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, time.Duration) {
 		return rules.Start(r, q, a, mode, limit, now)

@@ -133,3 +133,15 @@ func TestOverWarns(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
+
+// TestStartRefuses: a mode that no attempt has would count as a shared one.
+func TestStartRefuses(t *testing.T) {
+	c := NewMemory(nil)
+	for _, mode := range []Mode{-1, ModeReserved, 99} {
+		reply, err := c.Start(t.Context(), attempt(message("1"), "a"), mode, 3)
+		var refused *FieldError
+		if !errors.As(err, &refused) || refused.Field != "mode" {
+			t.Errorf("%v: %+v, %v", mode, reply, err)
+		}
+	}
+}

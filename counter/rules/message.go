@@ -80,8 +80,8 @@ type Attempt struct {
 }
 
 // Delay has the arguments of steps for delay queues, in which messages wait for long delays: a copy of the message
-// waits in another queue, and the original is acked. See docs/protocol.md. The zero value: the consumer has no later
-// lane.
+// waits in another queue, and the original is acked. See docs/protocol.md. The zero value: the consumer has no delay
+// queues.
 type Delay struct {
 	CopyNumber int64         // the number that a copy carries; 0: the delivery is no copy
 	Above      time.Duration // a longer wait moves the message; zero: no wait does

@@ -14,8 +14,8 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
-// Instrument makes c's attempts spans, and counts its outcomes. An Observer that c has keeps its events; a Tracer is
-// replaced.
+// Instrument makes c's attempts spans, and counts its outcomes. Set its Queue first: the spans have its name. An
+// Observer that c has keeps its events; a Tracer is replaced.
 func Instrument(c *consumer.Consumer, opts *Options) error {
 	t, err := opts.telemetry()
 	watch := &watcher{t, c.Queue, c.Observer}
