@@ -79,7 +79,7 @@ func (r *controlRoom) awaitResume(ctx context.Context, conn *amqp.Connection) (p
 		return false, nil
 	}
 	s := r.s
-	s.Logger.Warn("paused; strikes resume ends it", "queue", s.Queue, "by", reply.Note.By, "why", reply.Note.Why,
+	s.Logger.Warn("paused; strikes status says how to go on", "queue", s.Queue, "by", reply.Note.By, "why", reply.Note.Why,
 		"since", reply.Note.At)
 	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
 	for reply.Paused {

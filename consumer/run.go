@@ -39,8 +39,8 @@ const starting = 10 * time.Second
 
 // Run keeps one session on the broker until ctx is done: it dials, consumes, and after a lost session dials again,
 // after about 100 ms at first and 2 s in the end, or half a second where nothing listens. Every session has a
-// connection of its own, which Run closes. All must lead to one virtual host: operators pause the queue in that of the
-// first.
+// connection of its own, which Run closes. All connections must lead to the same virtual host, because operators pause
+// the queue in that of the first.
 //
 // It returns nil once ctx is done and everything is settled or back in the queue. It returns ErrUncleanStop if ctx is
 // done before a lost session has ended: the last acks may be lost then. A session that ends before is logged, and its

@@ -101,8 +101,8 @@ var errGone = errors.New("the attempt is not open any more: the store lost it, a
 	"an operator decided about it")
 
 // errSuspect says why a message is isolated.
-var errSuspect = errors.New("the process of an earlier attempt died, perhaps because of this message, or it lost the " +
-	"store")
+var errSuspect = errors.New("an earlier attempt did not end: its process lost the store, or died, perhaps because of " +
+	"this message")
 
 // mayStart returns stepStart once d has a slot and the gate is open, or the step of a delivery that waited for too
 // long. The gate is asked last: the slot may have taken long.

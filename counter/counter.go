@@ -172,7 +172,8 @@ func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (R
 	case limit < 1:
 		return Reply{}, fmt.Errorf("counter: start: %w", setting.New("limit", limit, "1 at least"))
 	case mode < ModeShared || mode > ModeBesideAbandoned:
-		return Reply{}, fmt.Errorf("counter: start: %w", setting.New("mode", mode, "one of the first four modes"))
+		want := "ModeShared, ModeIsolated, ModeUntracked or ModeBesideAbandoned"
+		return Reply{}, fmt.Errorf("counter: start: %w", setting.New("mode", mode, want))
 	}
 	by := func(r *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, time.Duration) {
 		return rules.Start(r, q, a, mode, limit, now)

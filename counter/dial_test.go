@@ -272,7 +272,7 @@ func TestDialRefusesURLs(t *testing.T) {
 		"redis://localhost?write_timeout=-1":       "more than 0",
 		"redis://localhost?pool_timeout=-5s":       "more than 0",
 		"redis://localhost?db=3&db=4":              "parameter db must be given once, got several",
-		"redis://localhost/3?db=4":                 "database must be either the path of the URL or its parameter db",
+		"redis://localhost/3?db=4":                 "database must be given once: in the path of the URL or as",
 		"redis://h?pool_size=-1":                   "parameter pool_size must be a whole number, 0 to 65535",
 		"redis://h?min_idle_conns=3000000000":      "parameter min_idle_conns must be",
 		"redis://h?dial_timeout=9300000000":        "parameter dial_timeout must be",

@@ -75,7 +75,7 @@ var (
 
 func isOtherKind(err error) bool { return errors.Is(err, errSentinel) || errors.Is(err, errCluster) }
 
-// remedies are for the errors of servers that a wrong URL explains.
+// remedies say how to correct the URL, by the error of the server that it leads to.
 var remedies = []struct {
 	fault    StoreFault
 	text, do string

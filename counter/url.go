@@ -104,7 +104,7 @@ func checkPath(u *url.URL, kind string, hasParameter bool) error {
 	case !isIndex.is(db):
 		return setting.New("database", db, fmt.Sprintf("%s, as the path of the URL", isIndex.want))
 	case hasParameter:
-		return setting.New("database", db, "either the path of the URL or its parameter db")
+		return setting.New("database", db, "given once: in the path of the URL or as its parameter db")
 	}
 	return nil
 }

@@ -197,7 +197,7 @@ func account(of []*Summary, at DeadLetters) int64 {
 		if len(of) == 1 {
 			d.Out = at.Out
 			d.remain()
-			d.Unrecorded = max(at.Unrecorded-at.Removed, 0) // the list may be older than the last replay
+			d.Unrecorded = at.Unrecorded // also, for up to 10 s, messages that were just replayed
 		}
 		most := d.Still + d.Blocked
 		d.Missing, d.Unclear, s.Sharing = min(at.Missing, most), min(at.Unclear, most), len(of)-1

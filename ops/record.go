@@ -123,10 +123,13 @@ func Of(r counter.Record, override *counter.Override, now time.Time) Record {
 
 // lastError is the error of the last failed attempt. The Reason of a message that was skipped is the operator's.
 func lastError(r counter.Record) string {
-	if n := len(r.History); n > 0 && r.Cause == counter.CauseSkipped {
+	switch n := len(r.History); {
+	case r.Cause != counter.CauseSkipped:
+		return r.Reason
+	case n > 0:
 		return r.History[n-1].Reason
 	}
-	return r.Reason
+	return ""
 }
 
 // Attempt is a counted attempt of a message.

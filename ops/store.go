@@ -37,8 +37,8 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	s.Waiting, s.Processes = waitingBy(state.Consumers), seen(state.Consumers, state.Time)
 	s.pausedBy(state.Paused)
 	if s.Consumers > 0 && len(s.Processes) == 0 && len(s.Partitions) == 0 {
-		s.note("the store knows no consumer of this queue: its consumers do not use strikes, or they use another store or " +
-			"prefix (--store-url, --prefix)")
+		s.note("the store knows no consumer of this queue: they use Handle, a Settler or no strikes at all, or they have " +
+			"another store or prefix (--store-url, --prefix)")
 	}
 	queue := &Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue}
 	var reasons Groups

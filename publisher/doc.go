@@ -23,6 +23,6 @@
 //
 // A Publisher has a connection of its own with one channel. While a memory or disk alarm lasts, RabbitMQ reads nothing
 // from connections that publish, so a consumer's acknowledgements would wait on a shared connection. The first message
-// dials. After the connection is lost the next message dials again, with a backoff that grows from 100 ms to 5 s, half
-// of it more or less by chance. Messages that are not sent yet wait for the connection.
+// dials. After the connection is lost the next message dials again, with a backoff that grows from 100 ms to 5 s. Each
+// wait is shortened or lengthened by up to a half at random. Messages that are not sent yet wait for the connection.
 package publisher

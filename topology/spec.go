@@ -127,8 +127,6 @@ func (s Spec) validate() error {
 	case s.DelayQueues && s.SingleActiveConsumer:
 		return setting.New("DelayQueues", true, "false with SingleActiveConsumer, because a delayed message would be "+
 			"overtaken")
-	case checkPartitions(s.Partitions) != nil:
-		return checkPartitions(s.Partitions)
 	case s.Partitions > 0 && s.DelayQueues:
 		return setting.New("DelayQueues", true, "false with Partitions, because a delayed message would be overtaken")
 	case s.Partitions > 0 && len(s.Bindings) > 0:
@@ -164,7 +162,7 @@ func (s Spec) validate() error {
 			return setting.New(field+".Key", b.Key, "255 bytes at most")
 		}
 	}
-	return nil
+	return checkPartitions(s.Partitions)
 }
 
 func checkPartitions(n int) error {

@@ -66,8 +66,8 @@ inherits AMQP_URL and REDIS_URL, because it may need them.
 The output of CMD is passed on whole, equal lines too: only CMD knows which of
 them matter. With --json its stdout goes to stderr. In an outage --breaker keeps
 attempts, and so the lines, few. Processes that CMD leaves running in its
-process group are killed. If consume itself is killed with SIGKILL, Linux kills
-CMD, but not what CMD started: write sh -c 'exec ./handle-order'.
+process group are killed. If consume is killed with SIGKILL, Linux kills CMD but
+not its children. So let a shell exec the handler: sh -c 'exec ./handle-order'.
 
 With --http URL instead of CMD each message is a POST. docs/push.md lists the
 request's headers; redirects are not followed. The response's status decides:
@@ -79,14 +79,16 @@ request's headers; redirects are not followed. The response's status decides:
                  may have killed the endpoint's process. The same if the
                  connection ends before the response. In an isolated attempt
                  both are a failure
+  408            a failure; if it closes an idle connection, the message is
+                 posted again at once, on a new one
   any other      a failure; the first KiB of the response is its reason
 
 consume refuses to start (exit 2) on a queue whose failed messages would be lost
 or lose their position. Once started, it survives outages of broker and store.
 SIGINT, SIGTERM and SIGHUP let the commands or requests that run finish: exit 0
 if everything was settled. A second signal, 0.2 s later or more, kills them;
-their attempts are not counted. They also finish if the output is a pipe whose
-reader ends, and consume then exits with 1.`,
+their attempts are not counted. If nothing reads the output any more, because
+the reader of its pipe has ended, consume stops likewise, and exits with 1.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := o.run(cmd.Context(), args[0], args[1:])
 			if err != nil { // its line begins on a fresh line, as those of the log do

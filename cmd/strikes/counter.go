@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -205,7 +206,12 @@ func (c *storeVerb) unconsumed(ctx context.Context, queue string) (how string, e
 // node of a cluster, or to a Sentinel, it does not know the way. In a database a key is a row.
 func removal(rawURL string, keys ...string) string {
 	if connect.DatabaseOf(rawURL) != nil {
-		return `delete the row of this queue in the table strikes_doc whose name is the end of the key, after "}:"`
+		names := make([]string, len(keys))
+		for i, key := range keys {
+			_, name, _ := strings.Cut(key, "}:")
+			names[i] = strconv.Quote(name)
+		}
+		return "in the table strikes_doc delete the rows of this queue with the name " + strings.Join(names, " or ")
 	}
 	line := []string{"redis-cli"}
 	if u, err := url.Parse(rawURL); err == nil && (u.Scheme == "redis" || u.Scheme == "rediss") {

@@ -109,7 +109,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 	if err == nil && !reached(c.most, result.Done) {
 		err = want.missing(q.dead.Name)
 	}
-	return q.fail(goOn(err, sameCommand))
+	return q.fail(c.goOn(err, result.Done))
 }
 
 // reached reports whether --max ended it, and not that there were no more.

@@ -210,9 +210,17 @@ func (q *dlq) fail(err error) error {
 // sameCommand continues a change that was interrupted.
 const sameCommand = "the same command"
 
+// goOn says which command continues a change that was interrupted after so many dead letters.
+func (c *deadChange) goOn(err error, done int) error {
+	if c.most > done {
+		return goOn(err, fmt.Sprintf("%s with --max %d", sameCommand, c.most-done))
+	}
+	return goOn(err, sameCommand)
+}
+
 // goOn says which command continues a change, if it was interrupted.
 func goOn(err error, command string) error {
-	if cli.Complaint(nil, err) == "interrupted" {
+	if cli.Interrupted(err) {
 		return cli.WithCode(errors.New("interrupted; to go on, run "+command), cli.ExitInterrupted)
 	}
 	return err

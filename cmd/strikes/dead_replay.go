@@ -74,9 +74,9 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 		return q.fail(err)
 	}
 	if !c.dryRun && r.Target == nil {
-		q.warnIdle(ctx, queue)
+		q.warnIdle(ctx, queue, q.queue)
 	} else if !c.dryRun && r.Target.Exchange == "" {
-		q.warnIdle(ctx, r.Target.Key)
+		q.warnIdle(ctx, r.Target.Key, r.Target.Key)
 	}
 	to := "the queues in which they died"
 	if t := r.Target; t != nil {
@@ -110,7 +110,7 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 		err = t.noQueue(q, r.Target, err)
 	}
 	if err != nil {
-		return q.fail(goOn(err, sameCommand))
+		return q.fail(c.goOn(err, result.Done))
 	}
 	if result.Done+result.Left == 0 {
 		return q.nothing(t.want)

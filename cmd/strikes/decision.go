@@ -97,7 +97,7 @@ type lines struct {
 	mu       sync.Mutex
 	waits    map[string]time.Time // until when a decision is only counted
 	others   map[string]int       // so many were, of each
-	isolated map[string]bool      // the messages that were shown to be, by id
+	isolated map[string]bool      // ids of messages that were shown as isolated
 }
 
 // maxIsolated is how many messages isolated has at most.

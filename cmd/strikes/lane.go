@@ -96,7 +96,9 @@ func (a *app) laneReleaseCommand() *cobra.Command {
 		Use: "release QUEUE LANE", Short: "drop the message that blocks a lane, replay the rest",
 		Example: "  strikes lane release orders customer-7 --to dropped.ndjson",
 		Long: `The message is written to the file of --to, as dead drop does it. Those after it
-are replayed. --missing also gives up each message after it that is missing.`,
+are replayed. --missing also gives up each message after it that is missing. If
+release was interrupted after its drop, go on with lane replay: another release
+drops the next message.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.change(cmd.Context(), ops.VerbRelease, args[0], args[1])
 		},
@@ -219,7 +221,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 			printable.Name(queue))
 		return render.All(render.Lanes(c.Out, c.json), held)
 	}
-	q.warnIdle(ctx, queue)
+	q.warnIdle(ctx, queue, q.queue)
 	text := fmt.Sprintf("Queue %s has %s. Replay them?", printable.Name(queue),
 		printable.Plural(len(held), "blocked lane"))
 	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
@@ -261,16 +263,17 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 	return q.fail(explainLane(goOn(err, sameCommand), ops.VerbReplay, queue, last))
 }
 
-// warnIdle warns if the queue is paused or has no consumer, because replayed messages then wait in it.
-func (q *dlq) warnIdle(ctx context.Context, queue string) {
+// warnIdle warns if a queue, which may be a partition of another one, is paused or has no consumer, because replayed
+// messages then wait in it.
+func (q *dlq) warnIdle(ctx context.Context, queue, of string) {
 	var paused *counter.Pause
 	if q.store != nil { // if it does not answer, the replay says so
-		paused, _ = q.store.Admin().Paused(ctx, q.broker.VHost, q.queue)
+		paused, _ = q.store.Admin().Paused(ctx, q.broker.VHost, of)
 	}
 	switch {
 	case paused != nil:
 		fmt.Fprintf(q.stderr, "queue %s is paused: replayed messages wait there until it is resumed\n",
-			printable.Name(q.queue))
+			printable.Name(of))
 	case !q.isConsumed(ctx, queue):
 		fmt.Fprintf(q.stderr, "queue %s has no consumer: replayed messages wait there until one is started\n",
 			printable.Name(queue))
@@ -324,7 +327,7 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 		return nil
 	}
 	if verb != ops.VerbDrop {
-		q.warnIdle(ctx, at)
+		q.warnIdle(ctx, at, q.queue)
 	}
 	if err := c.Confirm(ctx, c.yes, false, text+". "+laneChanges[verb].question+"?"); err != nil {
 		return err
@@ -484,9 +487,9 @@ func explainLane(err error, verb, queue, lane string) error {
 		return fmt.Errorf("%w; if it expired or was taken by another program, or if the store was rolled back, %s "+
 			"the lane without it and all others that are missing", err, without)
 	case errors.Is(err, deadletter.ErrLaneWaiting):
-		return fmt.Errorf("%w, and those after it in the dead-letter queue; start a consumer, or resume the queue if it is "+
-			"paused (strikes status %s shows which), then run %s; only if the message was lost there, %s gives it up: else it "+
-			"is acked without an attempt", err, operand, again, giveUp)
+		return fmt.Errorf("%w, and those after it in the dead-letter queue; start a consumer, or end the pause that strikes "+
+			"status %s shows, then run %s; only if that message was lost, %s gives it up: else it is acked without an attempt",
+			err, operand, again, giveUp)
 	case errors.Is(err, deadletter.ErrLaneBusy):
 		return fmt.Errorf("%w; pause their publishers, then run %s", err, again)
 	}

@@ -101,7 +101,7 @@ func (o *status) run(ctx context.Context, queue string) error {
 		return cli.Refused("limit", o.ask.Most, "0 or more")
 	}
 	store, down := o.Store(ctx)
-	if down != nil && ctx.Err() == nil { // the broker says its half all the same
+	if down != nil && ctx.Err() == nil { // the broker's figures are printed all the same
 		store, _ = o.StoreUnasked()
 	}
 	if store == nil {
@@ -138,9 +138,12 @@ func (o *status) run(ctx context.Context, queue string) error {
 	return err
 }
 
-// all prints a summary of every queue, the worst first: the broker's half of it if the store is down.
+// all prints a summary of every queue, the worst first. If the store is down, it has the broker's figures only.
 func (o *status) all(ctx context.Context, b *connect.Broker, c *ops.Collector, down error) error {
 	all, err := c.All(ctx)
+	if all.Store == nil { // it replies again
+		down = nil
+	}
 	switch {
 	case err != nil:
 		return err

@@ -92,8 +92,8 @@ Causes:
            a message succeeds or an operator resumes the queue
   probe    one of three attempts that are permitted every three seconds
 
-STATE in counter list. A failure is an attempt that failed, a crash one that
-killed its process.
+STATE in counter list. CRASHES counts attempts in which the consumer's process
+died. FAILURES counts all others, also those that killed an endpoint.
   retrying       it failed, or was stopped, and gets another attempt
   running        an attempt runs
   reset          an operator reset it; no attempt has been counted since

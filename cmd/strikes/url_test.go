@@ -154,8 +154,8 @@ func TestRemoval(t *testing.T) {
 		{"redis://[::1]:6379", "it's", `redis-cli -u 'redis://[::1]:6379' DEL 'it'\''s'`},
 		{"redis+cluster://:hush@host:7000?addr=host2:7001", "k", `redis-cli DEL k`},
 		{"unix:///run/redis.sock", "k", `redis-cli DEL k`},
-		{"postgres://jo:hush@host/db", "k", `delete the row of this queue in the table strikes_doc whose name is the end ` +
-			`of the key, after "}:"`},
+		{"postgres://jo:hush@host/db", "a:{%2F/q}:r:1", `in the table strikes_doc delete the rows of this queue with the ` +
+			`name "r:1"`},
 	}
 	for _, tt := range tests {
 		if got := removal(tt.url, tt.key); got != tt.want {

@@ -74,7 +74,7 @@ func (w *worker) run(ctx context.Context, now <-chan struct{}) error {
 	select {
 	case err := <-done:
 		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-			return cause
+			return errors.Join(cause, err)
 		}
 		return err
 	case <-now:
@@ -119,9 +119,6 @@ func (w *worker) empty(ctx context.Context) bool {
 	return true
 }
 
-// errPaused is wrapped by the error of run if nothing can be handled until an operator resumes the queue.
-var errPaused = errors.New("is paused")
-
 // paused asks the store, and returns an error that says how to go on. It is nil if the queue is not paused, or if the
 // store does not reply.
 func (w *worker) paused(ctx context.Context) error {
@@ -131,15 +128,14 @@ func (w *worker) paused(ctx context.Context) error {
 	}
 	queue := w.consumer.Queue
 	p, err := w.pauseOf(ctx, conn.Config.Vhost, queue)
-	switch {
-	case err != nil || p == nil:
+	if err != nil || p == nil {
 		return nil
-	case p.Holding != nil:
-		return fmt.Errorf("queue %s %w:%s; strikes status %s says how to go on", printable.Name(queue), errPaused, p.Text(),
-			shell.Operands(queue))
 	}
-	return fmt.Errorf("queue %s %w:%s; to go on, run: strikes resume %s", printable.Name(queue), errPaused, p.Text(),
-		shell.Operands(queue))
+	next := "to go on, run: strikes resume " + shell.Operands(queue)
+	if p.Holding != nil {
+		next = "strikes status " + shell.Operands(queue) + " says how to go on"
+	}
+	return fmt.Errorf("queue %s is paused:%s; %s", printable.Name(queue), p.Text(), next)
 }
 
 // work is the handler of messages: a command, or an endpoint.
@@ -308,14 +304,14 @@ func (i *idle) left() time.Duration {
 	return i.patience
 }
 
-// wait returns true once there was nothing to do for the whole of the patience and the queue is empty, false when ctx
-// is done.
-func (i *idle) wait(ctx context.Context, empty func(context.Context) bool) bool {
+// wait returns true once there was nothing to do for the whole of the patience and over reports true. It returns false
+// when ctx is done.
+func (i *idle) wait(ctx context.Context, over func(context.Context) bool) bool {
 	i.consuming()
 	for {
 		left := i.left()
 		if left <= 0 {
-			if empty(ctx) && i.left() <= 0 {
+			if over(ctx) && i.left() <= 0 {
 				return true
 			}
 			left = i.patience

@@ -49,8 +49,7 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 		r.remember(a.Token, KindFailed)
 		r.count(f.cause(), printable.Cut(f.Reason, MaxReason), s.now)
 		note := AttemptNote{Ran: max(f.Ran, 0).Truncate(time.Millisecond), Consumer: a.Consumer}
-		if r.Cause == CauseCrashed { // its next attempt is isolated too
-			r.Suspect = true
+		if r.Cause == CauseCrashed {
 			note = AttemptNote{Token: a.Token, Consumer: a.Consumer}
 		}
 		r.note(note, s.now)

@@ -16,7 +16,7 @@ const maxNoteLine = 120
 // AttemptNote is the note of a record about one counted attempt. Do not print its strings on a terminal unescaped.
 type AttemptNote struct {
 	Number   int           // of the attempt in its generation, from 1
-	At       time.Time     // when it was counted; of a crash: when another attempt found it
+	At       time.Time     // when it was counted; of a crash that Start counts: when that Start found it
 	Ran      time.Duration // how long its handler ran; 0 of a crash: not known
 	Cause    Cause
 	Consumer string // its process; cut to 120 bytes

@@ -30,8 +30,8 @@ type Record struct {
 	Message
 
 	State    State
-	Failures int    // counted attempts whose handler failed
-	Crashes  int    // counted attempts whose process died
+	Failures int    // attempts that Fail counted, also those with CauseCrashed
+	Crashes  int    // attempts that Start counted, because their consumer died
 	Tokens   Tokens // of the known attempts
 
 	OpenToken string        // of the open attempt; empty if there is none

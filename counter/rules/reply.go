@@ -46,8 +46,8 @@ func (v ReplyCode) String() string { return string(v) }
 // Reply is the store's reply to a step.
 type Reply struct {
 	Code     ReplyCode
-	Failures int           // counted attempts whose handler failed
-	Crashes  int           // counted attempts whose process died
+	Failures int           // attempts that Fail counted, also those with CauseCrashed
+	Crashes  int           // attempts that Start counted, because their consumer died
 	Limit    int           // in force: the operator's, else the one that the step was given
 	Fence    int64         // of the last attempt that Start let run, greater than all before it; 0 if there is none
 	Wait     time.Duration // until the next attempt may begin

@@ -87,6 +87,7 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 		return end(ReplySuspect, true)
 	}
 	r.Starts++
+	r.Suspect = r.Suspect || mode.isolated() // perhaps only this process knows
 	r.Fence = max(r.Fence+1, a.Fence+1, now.UnixMicro())
 	if mode != ModeUntracked || a.Delay.CopyNumber > 0 { // of copies one runs at a time
 		if r.OpenToken != "" && mode != ModeUntracked {

@@ -202,7 +202,9 @@ func Encode(r Record) string {
 	for _, n := range slices.Backward(r.History) {
 		ran, reason := strconv.FormatInt(n.Ran.Milliseconds(), 10), n.Reason
 		if n.Cause == CauseCrashed {
-			ran, reason = n.Token, strings.TrimPrefix(reason, crashReason)
+			if ran = n.Token; reason == crashReason {
+				reason = ""
+			}
 		}
 		fmt.Fprintf(&history, "\n%c%d\t%s\t%s\t%s", n.Cause[0], n.At.Sub(r.FirstTime).Milliseconds(), ran, n.Consumer, reason)
 	}

@@ -2,9 +2,9 @@
 --
 -- ARGV after the common six:
 --   7  wait    ms until the next attempt may begin
---   8  cause   why it failed: failed, panicked, timed-out, rejected, or crashed: the message ran isolated, and another
---              process that did its work died; with `progress` also not-counted: the handler could not work, and the
---              message is not the reason
+--   8  cause   why it failed: failed, panicked, timed-out or rejected. Or crashed, if the message ran isolated and
+--              another process that did its work died. Or, with `progress` only, not-counted: the handler could not
+--              work, and the message is not the reason
 --   9  reason  the same for people
 --   10 lasted  ms that the handler ran
 --   11 max_age ms, as for START: a message that is too old after this failure is exhausted
@@ -74,9 +74,8 @@ return take(function(r, s, q)
     r.failures = string.format('%d', r.failures + 1)
     if r.state == 'done' and not over then r.state = '.' end
     if r.state ~= 'exhausted' and not over then r.binds = '0' end
-    local crash = ARGV[at + 8] == 'crashed'
-    if crash then r.suspect = '1' end -- its next attempt is isolated too
-    count(r, q, ARGV[at + 8], ARGV[at + 9], crash and s.token or ARGV[at + 10], s.consumer, ARGV[at + 9])
+    local lasted = ARGV[at + 8] == 'crashed' and s.token or ARGV[at + 10]
+    count(r, q, ARGV[at + 8], ARGV[at + 9], lasted, s.consumer, ARGV[at + 9])
     r.due, r.wait = string.format('%d', now + ARGV[at + 7]), ARGV[at + 7]
   end
   if r.open == s.token then r.open, r.mode = '.', '.' end

@@ -101,6 +101,7 @@ local function start(r, s, q)
   else
     code = 'RUN'
     r.starts = string.format('%d', r.starts + 1)
+    if isolated then r.suspect = '1' end -- perhaps only this process knows
     r.fence = string.format('%.0f', math.max(r.fence + 1, ARGV[s.at + 8] + 1, q.time[1] * 1000000 + q.time[2]))
     if asked ~= 'untracked' or s.copy and s.copy > 0 then -- of copies one runs at a time
       if r.open ~= '.' and asked ~= 'untracked' then r.suspect = '1' end -- it is overwritten, but not forgotten

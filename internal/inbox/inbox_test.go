@@ -22,8 +22,8 @@ func TestWorkThatEndsAfterItsTime(t *testing.T) {
 
 // endedContext ends without calling a function of AfterFunc.
 type endedContext struct {
-	context.Context
-	done chan struct{}
+	context.Context //nolint:containedctx // it is a context
+	done            chan struct{}
 }
 
 func (c endedContext) Done() <-chan struct{} { return c.done }

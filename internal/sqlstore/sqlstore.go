@@ -186,24 +186,24 @@ func (b *Base) Failed(err error) error {
 	return &counter.StoreError{Fault: fault, Err: err}
 }
 
-// oneLine puts the attempts of pgx to connect, which have a line each, on one. It omits an attempt with TLS that the
-// server refused and that pgx repeated without, and one that failed like the one before it.
+// oneLine puts the dials of pgx, which have a line each, on one line. It omits a dial with TLS that the server refused
+// if pgx then dialled without TLS, and a dial that failed like the one before it.
 func oneLine(text string) string {
 	doing, lines, several := strings.Cut(text, ":\n\t")
 	if !several {
 		return text
 	}
-	var attempts []string
-	for attempt := range strings.SplitSeq(lines, "\n\t") {
-		if n := len(attempts) - 1; n >= 0 {
-			at, noTLS := strings.CutSuffix(attempts[n], "tls error: server refused TLS connection")
-			if attempt == attempts[n] || noTLS && strings.HasPrefix(attempt, at) {
-				attempts = attempts[:n]
+	var dials []string
+	for dial := range strings.SplitSeq(lines, "\n\t") {
+		if n := len(dials) - 1; n >= 0 {
+			at, noTLS := strings.CutSuffix(dials[n], "tls error: server refused TLS connection")
+			if dial == dials[n] || noTLS && strings.HasPrefix(dial, at) {
+				dials = dials[:n]
 			}
 		}
-		attempts = append(attempts, attempt)
+		dials = append(dials, dial)
 	}
-	return doing + ": " + strings.Join(attempts, "; ")
+	return doing + ": " + strings.Join(dials, "; ")
 }
 
 // redacted is an error whose text had a password, had several lines, or did not say what to do.

@@ -14,7 +14,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 )
 
-// Instrument makes c's attempts spans, and counts its outcomes. Set its Queue first: the spans have its name. An
+// Instrument makes c's attempts spans, and counts its outcomes. Set c.Queue first, because the spans have its name. An
 // Observer that c has keeps its events; a Tracer is replaced.
 func Instrument(c *consumer.Consumer, opts *Options) error {
 	t, err := opts.telemetry()
@@ -59,8 +59,8 @@ func (w *watcher) AttemptEnd(ctx context.Context, e consumer.Event) {
 	end(span, e.Err, kind)
 }
 
-// notCounted is the error.type of an attempt that failed without a Cause: the handler said NotCounted or Crashed, or
-// it was stopped.
+// notCounted is the error.type of an attempt that failed without a Cause: the handler said NotCounted, or it was
+// stopped.
 const notCounted = "not-counted"
 
 // last are the final outcomes: each delivery ends with exactly one.

@@ -394,7 +394,7 @@ async function awaitResume({ stop, control }, model) {
  * @param {StoreError} err
  */
 function neverServes(err) {
-  return ['denied', 'not a Redis', 'not set up'].includes(err.fault)
+  return ['denied', 'of another kind', 'not set up'].includes(err.fault)
 }
 
 /** @param {ConsumerOptions} options @returns {() => Promise<any>} */

@@ -21,10 +21,10 @@ function shown(value) {
 }
 
 /**
- * Why the store failed. 'denied', 'not a Redis', 'not set up' (it has no database of that number) and 'foreign' need an
- * operator; the others pass.
+ * Why the store failed. 'denied', 'of another kind', 'not set up' (it has no database of that number) and 'foreign'
+ * need an operator; the others pass.
  * @typedef {'unreachable' | 'slow' | 'read-only' | 'out of memory' | 'loading' | 'busy' | 'failover' | 'denied' |
- *   'not a Redis' | 'not set up' | 'foreign' | 'unexpected reply' | 'error'} Fault
+ *   'of another kind' | 'not set up' | 'foreign' | 'unexpected reply' | 'error'} Fault
  */
 
 /** The store failed. Its text has no password and no argument of a command. */

@@ -41,5 +41,5 @@ export async function send(s, d, step, starting = false) {
  * @param {unknown} err
  */
 export function notTaken(err) {
-  return err instanceof StoreError && ['foreign', 'denied', 'not a Redis', 'not set up'].includes(err.fault)
+  return err instanceof StoreError && ['foreign', 'denied', 'of another kind', 'not set up'].includes(err.fault)
 }

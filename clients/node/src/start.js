@@ -401,7 +401,8 @@ export function backoffOf(s, d, failed) {
     if (Number.isFinite(ms)) return Math.max(ms, 0)
     throw new TypeError(`backoff returned ${ms}`)
   } catch (error) {
-    s.settings.logger.error('backoff threw, or returned no number: the default follows', { queue: d.queue, error })
+    const text = 'backoff threw or returned no number: the message waits for the default'
+    s.settings.logger.error(text, { queue: d.queue, error })
     return defaultBackoff(failed)
   }
 }

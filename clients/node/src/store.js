@@ -190,7 +190,7 @@ const REPLIES = [
   ['WRONGPASS', 'denied'], ['NOPERM', 'denied'], ['ERR AUTH', 'denied'], ['ERR invalid password', 'denied'],
   ['ERR Protocol error: unauthenticated', 'denied'],
   ["ERR The user executing the script can't", 'denied'], ['ERR ACL failure in script', 'denied'],
-  ['ERR unknown command', 'not a Redis'],
+  ['ERR unknown command', 'of another kind'],
   ['ERR DB index is out of range', 'not set up'], ['ERR SELECT is not allowed in cluster mode', 'not set up'],
 ]
 

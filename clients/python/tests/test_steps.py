@@ -209,7 +209,7 @@ def test_replies_that_are_none(reply):
     [
         ("READONLY You can't write", Fault.READ_ONLY), ("OOM command not allowed", Fault.OUT_OF_MEMORY),
         ("ERR Error running script (call to f_1): @user_script:1: -READONLY You can't", Fault.READ_ONLY),
-        ("unknown command 'EVALSHA'", Fault.NOT_REDIS), ("ERR something", Fault.OTHER), ("NOPERM no", Fault.DENIED),
+        ("unknown command 'EVALSHA'", Fault.OTHER_KIND), ("ERR something", Fault.OTHER), ("NOPERM no", Fault.DENIED),
         ("DB index is out of range", Fault.NOT_SET_UP), ("ERR SELECT is not allowed in cluster mode", Fault.NOT_SET_UP),
     ],
 )

@@ -507,7 +507,7 @@ class _Session:
         self._tasks.spawn(self.driver.drive(carry(self.session, d)))
 
     async def _flush(self) -> None:
-        """Send the settlements, until the session is over and every delivery is done with: the gate waits for them."""
+        """Send the settlements until the session is over and each delivery is settled: the gate waits for that."""
         while self._under_way or not self._over:
             await self._woken.wait()
             self._woken.clear()

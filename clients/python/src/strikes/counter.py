@@ -113,7 +113,7 @@ def _fault(err: BaseException, text: str) -> Fault:
         ((rx.BusyLoadingError,), Fault.LOADING),
         ((rx.ReadOnlyError,), Fault.READ_ONLY),
         ((rx.TimeoutError, TimeoutError), Fault.SLOW),
-        ((rx.InvalidResponse,), Fault.NOT_REDIS),
+        ((rx.InvalidResponse,), Fault.OTHER_KIND),
     )
     for classes, fault in named:
         if isinstance(err, classes):

@@ -33,7 +33,7 @@ class Fault(str, Enum):
     BUSY = "busy"
     FAILOVER = "failover"
     DENIED = "denied"
-    NOT_REDIS = "not a Redis"
+    OTHER_KIND = "of another kind"
     NOT_SET_UP = "not set up"  # it has no database of that number
     OTHER = "error"
 
@@ -41,7 +41,7 @@ class Fault(str, Enum):
 class StoreError(StrikesError):
     """The store did not take a step, or did not say so.
 
-    After DENIED, NOT_REDIS and NOT_SET_UP it was not taken; otherwise it may have been.
+    After DENIED, OTHER_KIND and NOT_SET_UP it was not taken; otherwise it may have been.
     """
 
     def __init__(self, fault: Fault, text: str) -> None:
@@ -51,7 +51,7 @@ class StoreError(StrikesError):
     @property
     def not_taken(self) -> bool:
         """Whether the store refused the step without taking it."""
-        return self.fault in (Fault.DENIED, Fault.NOT_REDIS, Fault.NOT_SET_UP)
+        return self.fault in (Fault.DENIED, Fault.OTHER_KIND, Fault.NOT_SET_UP)
 
 
 class ForeignError(StoreError):
@@ -80,7 +80,7 @@ _CODES = (
     ("NOAUTH", Fault.DENIED), ("WRONGPASS", Fault.DENIED), ("NOPERM", Fault.DENIED), ("ERR AUTH", Fault.DENIED),
     ("ERR invalid password", Fault.DENIED), ("ERR Protocol error: unauthenticated", Fault.DENIED),
     ("ERR The user executing the script can't", Fault.DENIED), ("ERR ACL failure in script", Fault.DENIED),
-    ("ERR unknown command", Fault.NOT_REDIS), ("ERR DB index is out of range", Fault.NOT_SET_UP),
+    ("ERR unknown command", Fault.OTHER_KIND), ("ERR DB index is out of range", Fault.NOT_SET_UP),
     ("ERR SELECT is not allowed in cluster mode", Fault.NOT_SET_UP),
 )
 

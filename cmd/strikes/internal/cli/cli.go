@@ -218,7 +218,7 @@ func (s Streams) Confirm(ctx context.Context, yes, dryRun bool, question string)
 const SameSignal = 200 * time.Millisecond
 
 // Interruptible returns a context that ends with the first SIGINT, SIGTERM or SIGHUP, and a channel that closes with
-// the second. A third one has its usual effect, should the second hang.
+// the second SIGINT or SIGTERM. A third one has its usual effect, should the second hang.
 func Interruptible(parent context.Context) (context.Context, <-chan struct{}) {
 	ctx, cancel := context.WithCancel(parent)
 	now := make(chan struct{})
@@ -239,7 +239,10 @@ func Interruptible(parent context.Context) (context.Context, <-chan struct{}) {
 func twoOf(signals <-chan os.Signal, first func()) {
 	<-signals
 	first()
-	for began := time.Now(); time.Since(began) < SameSignal; {
-		<-signals
+	for began := time.Now(); ; {
+		// a shell and the kernel both send SIGHUP as a terminal is closed
+		if s := <-signals; s != syscall.SIGHUP && time.Since(began) >= SameSignal {
+			return
+		}
 	}
 }

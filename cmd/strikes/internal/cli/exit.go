@@ -130,12 +130,10 @@ func Complaint(cmd *cobra.Command, err error) string {
 	switch {
 	case err == nil:
 		return ""
+	case Interrupted(err):
+		return "interrupted"
 	case errors.Is(err, context.Canceled) && ExitCode(err) == ExitInterrupted:
-		// The results until then are printed before, or are in the error, as those of declare.
-		if errors.As(err, new(*counter.StoreError)) || err.Error() == context.Canceled.Error() {
-			return "interrupted"
-		}
-		return "interrupted: " + Plain(err)
+		return "interrupted: " + Plain(err) // it has the results until then, as that of declare
 	case errors.As(err, &refused):
 		return Plain(refused) + "\n" + forMore(cmd, refused.Queue) // its wrapper says no more
 	case errors.As(err, &field) && argumentOf(cmd, field.Field) != "":
@@ -144,6 +142,12 @@ func Complaint(cmd *cobra.Command, err error) string {
 		return Plain(err) + "; grant it to the user: docs/cli.md#permissions lists the permissions of each command"
 	}
 	return Plain(err)
+}
+
+// Interrupted reports whether err says only that a signal ended the command.
+func Interrupted(err error) bool {
+	return errors.Is(err, context.Canceled) && ExitCode(err) == ExitInterrupted &&
+		(errors.As(err, new(*counter.StoreError)) || err.Error() == context.Canceled.Error())
 }
 
 // noPermission finds RabbitMQ's reply to a user who lacks a permission (3.10, 4.3).

@@ -35,15 +35,22 @@ const greetTimeout = 10 * time.Second
 // post makes one attempt. It calls cancel if the body of the response takes too long.
 func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.Delivery) error {
 	attempt, _ := consumer.AttemptFrom(ctx)
-	response, secrets, err := e.send(ctx, http.MethodPost, d.Body, headers(e.Queue, d, attempt))
+	post := func(on *http.Transport) (*http.Response, []string, error) {
+		return e.send(ctx, on, http.MethodPost, d.Body, headers(e.Queue, d, attempt))
+	}
+	on := e.transport
+	if attempt.Isolated { // a server may close an idle connection just when it is used, which looks like a crash
+		on = e.fresh
+	}
+	response, secrets, err := post(on)
+	if errors.Is(err, errIdle) || errors.Is(err, errReused) && d.MessageId == "" { // without an id it cannot be isolated
+		response, secrets, err = post(e.fresh)
+	}
 	// Other messages of an ended connection are isolated, after a HEAD. One without an id would be dead-lettered.
 	if errors.Is(err, errInvalid) || errors.Is(err, errEnded) && d.MessageId == "" {
 		if greeting := e.greet(ctx, greetTimeout); errors.Is(greeting, errConfiguration) {
 			err = greeting
 		}
-	}
-	if errors.Is(err, errReused) && d.MessageId == "" { // nor can it be isolated: it is posted again
-		err = consumer.NotCounted(err)
 	}
 	if err != nil {
 		return err
@@ -77,7 +84,7 @@ func (e *Endpoint) greet(ctx context.Context, within time.Duration) error {
 	}
 	greeting, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	response, _, err := e.send(greeting, http.MethodHead, nil, http.Header{"User-Agent": {"strikes"}})
+	response, _, err := e.send(greeting, e.transport, http.MethodHead, nil, http.Header{"User-Agent": {"strikes"}})
 	if errors.Is(greeting.Err(), context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil
 	}
@@ -94,12 +101,13 @@ var (
 	errEnded         = errors.New("ended the connection before its response")
 	// the endpoint may have closed it as idle, so its handler has perhaps not seen the message
 	errReused = errors.New("a connection of earlier requests")
+	errIdle   = errors.New("closed an idle connection as it was used: HTTP 408")
 )
 
 // send sends a request, and returns the response, and the secrets that it may quote, the longest first. Without a
 // response the error is the handler's.
-func (e *Endpoint) send(ctx context.Context, method string, body []byte, h http.Header) (response *http.Response,
-	secrets []string, err error) {
+func (e *Endpoint) send(ctx context.Context, on *http.Transport, method string, body []byte,
+	h http.Header) (response *http.Response, secrets []string, err error) {
 	var p progress
 	traced := httptrace.WithClientTrace(ctx, p.trace())
 	request, err := http.NewRequestWithContext(traced, method, e.url.String(), bytes.NewReader(body))
@@ -111,7 +119,7 @@ func (e *Endpoint) send(ctx context.Context, method string, body []byte, h http.
 		return nil, nil, consumer.NotCounted(err)
 	}
 	secrets = longestFirst(append(secrets, secretsOf(e.url)...))
-	response, err = e.transport.RoundTrip(request) // http.Client would lose the status if it cannot parse the Location
+	response, err = on.RoundTrip(request) // http.Client would lose the status if it cannot parse the Location
 	if err != nil {
 		if of := (tls.RecordHeaderError{}); errors.As(err, &of) && string(of.RecordHeader[:]) == "HTTP/" {
 			err = http.ErrSchemeMismatch
@@ -119,10 +127,10 @@ func (e *Endpoint) send(ctx context.Context, method string, body []byte, h http.
 		return nil, nil, e.broken(ctx, &p, err, secrets, method)
 	}
 	e.heard.Store(true)
-	// RFC 9110 15.5.9: the connection was idle for too long. A program that uses 408 for itself does not close it.
+	// RFC 9110 15.5.9: the connection was idle for too long. A program that uses 408 for itself gives it again.
 	if response.StatusCode == http.StatusRequestTimeout && response.Close && p.reused.Load() {
 		_ = response.Body.Close()
-		return nil, nil, consumer.NotCounted(fmt.Errorf("%s closed %w as it was used: HTTP 408", e.shown(), errReused))
+		return nil, nil, fmt.Errorf("%s %w", e.shown(), errIdle)
 	}
 	return response, secrets, nil
 }

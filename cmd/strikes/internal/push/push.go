@@ -42,6 +42,7 @@ type Endpoint struct {
 	Options
 	url       *url.URL
 	transport *http.Transport
+	fresh     *http.Transport // makes a connection for each request
 	heard     atomic.Bool     // it has responded, and refused no certificate since
 	cancelled context.Context //nolint:containedctx // the lifetime of all attempts
 	cancel    context.CancelFunc
@@ -66,7 +67,8 @@ func New(o Options) (*Endpoint, error) {
 			return nil, err
 		}
 	}
-	e := &Endpoint{Options: o, url: u, transport: transport(secure, o.Connections)}
+	e := &Endpoint{Options: o, url: u, transport: transport(secure, o.Connections), fresh: transport(secure, 0)}
+	e.fresh.DisableKeepAlives = true
 	secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		return o.certificate() // read for each connection, because a certificate expires
 	}
@@ -122,8 +124,6 @@ func (e *Endpoint) Handle(ctx context.Context, d amqp.Delivery) error {
 		if err := e.greet(ctx, greetTimeout); err != nil {
 			return err
 		}
-		// A server may close an idle connection just when it is used, which looks like a crash. That must not be counted.
-		e.transport.CloseIdleConnections()
 	}
 	return e.post(ctx, cancel, d)
 }

@@ -456,7 +456,7 @@ func TestBodyAfterA204(t *testing.T) {
 }
 
 // TestIdleConnectionEnds: the endpoint ends an idle connection just when a message is posted, and no handler sees that
-// message. It is not counted, also without an id. A 408 on a new connection is a failure.
+// message. It is not counted, also without an id. What happens on a new connection decides.
 func TestIdleConnectionEnds(t *testing.T) {
 	const timedOut = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 	withoutID := func(c *consumer.Consumer) {
@@ -473,11 +473,11 @@ func TestIdleConnectionEnds(t *testing.T) {
 		set        func(*consumer.Consumer)
 		want       consumer.Outcome
 	}{
-		{"says so", timedOut, withID, consumer.OutcomeNotCounted},
-		{"says so, without an id", timedOut, withoutID, consumer.OutcomeNotCounted},
+		{"says so", timedOut, withID, consumer.OutcomeAck},
+		{"says so, without an id", timedOut, withoutID, consumer.OutcomeAck},
 		{"closes", "", withID, consumer.OutcomeCrash},
-		{"closes, without an id", "", withoutID, consumer.OutcomeNotCounted},
-		{"sends other bytes, without an id", "ok\n", withoutID, consumer.OutcomeNotCounted},
+		{"closes, without an id", "", withoutID, consumer.OutcomeAck},
+		{"sends other bytes, without an id", "ok\n", withoutID, consumer.OutcomeAck},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -500,10 +500,33 @@ func TestIdleConnectionEnds(t *testing.T) {
 			}
 		})
 	}
-	e := endpoint(t, Options{URL: serve(t, status(http.StatusRequestTimeout, "")).URL})
-	for range 2 { // on a new connection, and on one that stays open
-		if got := attempt(t, e, amqp.Delivery{}); got.Outcome != consumer.OutcomeRetry {
-			t.Errorf("%s: %v", got.Outcome, got.Err)
+	e := endpoint(t, Options{URL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch body, _ := io.ReadAll(r.Body); string(body) {
+		case "slow":
+			w.WriteHeader(http.StatusRequestTimeout)
+		case "slow, and closes":
+			w.Header().Set("Connection", "close")
+			w.WriteHeader(http.StatusRequestTimeout)
+		case "kills":
+			panic(http.ErrAbortHandler)
+		}
+	}).URL})
+	for _, tc := range []struct {
+		body string
+		set  func(*consumer.Consumer)
+		want consumer.Outcome
+	}{
+		{"slow", withID, consumer.OutcomeRetry}, {"slow, and closes", withID, consumer.OutcomeRetry},
+		{"kills", withID, consumer.OutcomeCrash}, {"kills", withoutID, consumer.OutcomeDeadLetter},
+	} {
+		for _, of := range []string{"", tc.body} { // the first leaves an idle connection
+			want := tc.want
+			if of == "" {
+				want = consumer.OutcomeAck
+			}
+			if got := attempt(t, e, amqp.Delivery{Body: []byte(of)}, tc.set); got.Outcome != want {
+				t.Errorf("%q: %s: %v, want %s", of, got.Outcome, got.Err, want)
+			}
 		}
 	}
 }
