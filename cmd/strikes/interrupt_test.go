@@ -6,6 +6,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"os/signal"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -87,6 +88,7 @@ func TestPublishInterrupted(t *testing.T) {
 func TestConsumeStops(t *testing.T) {
 	t.Parallel()
 	const finish = `; until test -e "$FINISH"; do sleep 0.05; done; `
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // under nohup, the consumer would ignore it too
 	tests := []struct {
 		name    string
 		script  string
