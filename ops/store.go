@@ -37,7 +37,7 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	s.Waiting, s.Processes = waitingBy(state.Consumers), seen(state.Consumers, state.Time)
 	s.pausedBy(state.Paused)
 	if s.Consumers > 0 && len(s.Processes) == 0 && len(s.Partitions) == 0 {
-		s.note("the store knows no consumer of this queue: they use Handle, a Settler or no strikes at all, or they have " +
+		s.note("the store knows no consumer of this queue: its consumers use Handle, a Settler or no strikes at all, or " +
 			"another store or prefix (--store-url, --prefix)")
 	}
 	queue := &Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue}
