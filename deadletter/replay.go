@@ -96,6 +96,9 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	}
 	if err == nil {
 		err = w.watch.linger(ctx, r.Watch)
+		if ctx.Err() != nil { // to repeat the replay would replay those that fail again
+			err = fmt.Errorf("deadletter: all were published, but it is not known whether they fail again: %w", ctx.Err())
+		}
 	}
 	w.result.FailedAgain = w.watch.failed
 	return w.result, err

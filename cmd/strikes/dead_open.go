@@ -210,12 +210,15 @@ func (q *dlq) fail(err error) error {
 // sameCommand continues a change that was interrupted.
 const sameCommand = "the same command"
 
-// goOn says which command continues a change that was interrupted after so many dead letters.
+// goOn says which command continues a change that was interrupted after so many dead letters, unless they were all.
 func (c *deadChange) goOn(err error, done int) error {
-	if c.most > done {
+	switch {
+	case c.most == 0:
+		return goOn(err, sameCommand)
+	case c.most > done:
 		return goOn(err, fmt.Sprintf("%s with --max %d", sameCommand, c.most-done))
 	}
-	return goOn(err, sameCommand)
+	return err
 }
 
 // goOn says which command continues a change, if it was interrupted.

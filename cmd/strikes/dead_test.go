@@ -142,6 +142,23 @@ func TestFilterText(t *testing.T) {
 	}
 }
 
+// TestGoOn: a repeated command takes no more dead letters than the interrupted one was given.
+func TestGoOn(t *testing.T) {
+	for _, tt := range []struct {
+		most, done int
+		want       string
+	}{
+		{0, 4, "interrupted; to go on, run the same command"},
+		{10, 4, "interrupted; to go on, run the same command with --max 6"},
+		{10, 10, context.Canceled.Error()},
+	} {
+		c := deadChange{most: tt.most}
+		if got := c.goOn(context.Canceled, tt.done); got.Error() != tt.want {
+			t.Errorf("%d of %d: %v, want %s", tt.done, tt.most, got, tt.want)
+		}
+	}
+}
+
 // TestLaneAdviceNamesTheVerb: the advice after a drop that stopped does not replay the messages that were to be
 // dropped.
 func TestLaneAdviceNamesTheVerb(t *testing.T) {

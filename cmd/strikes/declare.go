@@ -83,8 +83,8 @@ the virtual host move delays over one minute, unless --delay-above is negative.`
 		"`TYPE`: topic, direct, fanout or headers; without it they must exist", "topic", "direct", "fanout", "headers")
 	flags.BoolVar(&d.set.DelayQueues, "delay-queues", false, "also declare the queues in which messages of QUEUE wait "+
 		"for long delays")
-	flags.IntVar(&d.set.Partitions, "partitions", 0, "share QUEUE by routing key among `N` single-active-consumer queues, "+
-		"2 to 256; 0: one queue")
+	flags.IntVar(&d.set.Partitions, "partitions", 0, "share QUEUE by routing key among `N` single-active-consumer "+
+		"queues, 2 to 256; 0: one queue")
 	flags.BoolVar(&d.repartition, "repartition", false, "change the number of partitions of QUEUE to that of --partitions")
 	d.AddStore(cmd)
 	d.AddManagement(cmd)

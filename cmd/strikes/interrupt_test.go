@@ -216,7 +216,8 @@ func TestConsumeEndedAtOnce(t *testing.T) {
 }
 
 // TestReplayInterrupted cuts a replay off: it says so, and how far it came. No message is both published and in the
-// dead-letter queue, so the next replay names no possible duplicate.
+// dead-letter queue, so the next replay names no possible duplicate. Once all are published, it does not say to run the
+// command again, which would replay those that have failed again.
 func TestReplayInterrupted(t *testing.T) {
 	t.Parallel()
 	queue := newQueue(t)
@@ -252,5 +253,18 @@ func TestReplayInterrupted(t *testing.T) {
 	}
 	if log := mustOutput(t, strikesOn(t, queue, "audit", queue)); !strings.Contains(log, "  interrupted  ") {
 		t.Error(log)
+	}
+
+	cmd = strikesOn(t, queue, "dead", "replay", queue, "--all", "--yes", "--watch", "1m", "--json")
+	stdout, stderr = started(t, cmd)
+	proctest.Eventually(t, time.Minute, "all are replayed", func() bool {
+		return strings.Contains(stdout.String(), `"replayed":true`) && !begun()
+	})
+	need(t, cmd.Process.Signal(syscall.SIGINT))
+	_ = cmd.Wait()
+	said = stderr.String()
+	if code := cmd.ProcessState.ExitCode(); code != cli.ExitInterrupted || !strings.Contains(said,
+		"strikes: interrupted: all were published, ") || strings.Contains(said, "to go on") {
+		t.Errorf("exit code %d\n%s", code, said)
 	}
 }

@@ -90,8 +90,8 @@ closed.`,
 		},
 	}
 	cmd.Flags().DurationVar(&c.ask.Count, "count", 0, "count every failure for this `TIME`, 24h at most, so that "+
-		"messages which always fail are dead-lettered though no message succeeds; do not use it in an outage of a system that CMD "+
-		"needs, or after a bad deploy")
+		"messages which always fail are dead-lettered though no message succeeds; do not use it in an outage of a "+
+		"system that CMD needs, or after a bad deploy")
 	c.addAudit(cmd)
 	c.addDryRun(cmd, "resumed")
 	c.addOutput(cmd, "print one JSON object")

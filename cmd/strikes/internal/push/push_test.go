@@ -428,22 +428,28 @@ func TestClosedIdleConnections(t *testing.T) {
 	}
 }
 
-// TestBodyAfterA204: the bytes are read as the start of the next response. The next message becomes a suspect, and
-// nothing is counted.
-func TestBodyAfterA204(t *testing.T) {
-	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+const noContent = "HTTP/1.1 204 No Content\r\n\r\n"
+
+// secondGets responds 204 to the first request on a connection. It writes last after the second one, and closes.
+func secondGets(t *testing.T, last string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, buffered, err := w.(http.Hijacker).Hijack()
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer conn.Close()
-		const done = "HTTP/1.1 204 No Content\r\n\r\n"
-		_, _ = io.WriteString(conn, done)
+		_, _ = io.WriteString(conn, noContent)
 		if _, err := http.ReadRequest(buffered.Reader); err == nil {
-			_, _ = io.WriteString(conn, "ok\n"+done)
+			_, _ = io.WriteString(conn, last)
 		}
-	})
+	}
+}
+
+// TestBodyAfterA204: the bytes are read as the start of the next response. The next message becomes a suspect, and
+// nothing is counted.
+func TestBodyAfterA204(t *testing.T) {
+	s := serve(t, secondGets(t, "ok\n"+noContent))
 	e := endpoint(t, Options{URL: s.URL})
 	for _, want := range []consumer.Outcome{consumer.OutcomeAck, consumer.OutcomeCrash} {
 		if got := attempt(t, e, amqp.Delivery{}); got.Outcome != want {
@@ -480,19 +486,7 @@ func TestIdleConnectionEnds(t *testing.T) {
 		{"sends other bytes, without an id", "ok\n", withoutID, consumer.OutcomeAck},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-				conn, buffered, err := w.(http.Hijacker).Hijack()
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				defer conn.Close()
-				_, _ = io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
-				if _, err := http.ReadRequest(buffered.Reader); err == nil {
-					_, _ = io.WriteString(conn, tc.last)
-				}
-			})
-			e := endpoint(t, Options{URL: s.URL})
+			e := endpoint(t, Options{URL: serve(t, secondGets(t, tc.last)).URL})
 			for _, want := range []consumer.Outcome{consumer.OutcomeAck, tc.want, consumer.OutcomeAck} {
 				if got := attempt(t, e, amqp.Delivery{}, tc.set); got.Outcome != want {
 					t.Errorf("%s: %v, want %s", got.Outcome, got.Err, want)
