@@ -26,7 +26,7 @@ RACE ?= -race
 INLINED := std github.com/yuin/gopher-lua/... $(addprefix github.com/strikesmq/strikes/,consumer/... counter/...)
 LIGHT := -trimpath '-gcflags=all=-dwarf=false -l' $(INLINED:%=-gcflags=%=-dwarf=false)
 GOTEST := GORACE=atexit_sleep_ms=0 CGO_ENABLED=1 GOFLAGS="$$GOFLAGS $(LIGHT)" go test $(RACE) \
-	-ldflags='-s -w' -count=1 -timeout 30m -p 4 -parallel 6
+	-ldflags='-s -w' -count=1 -timeout 30m -p 4 -parallel 8
 # The tests that begin with servertest.Long, and their packages.
 long = $$(grep -rhB1 --include='*_test.go' '$(says)' . | sed -n 's/^func \(Test[^(]*\).*/\1/p' | paste -sd '|')
 long_packages = $$(grep -rl --include='*_test.go' '$(says)' . | xargs -n 1 dirname | sort -u)
