@@ -66,7 +66,9 @@ func parse(rawURL string) (config *driverOf.Config, conns int, err error) {
 	config.ConnectionAttributes = "program_name:strikes"
 	config.Params = map[string]string{
 		"autocommit": "1", "completion_type": "0", "sql_mode": "'STRICT_ALL_TABLES'",
-		"character_set_client": "utf8mb4", // the server may ignore the driver's, and read backslashes otherwise
+		"character_set_client": "utf8mb4",              // the server may ignore the driver's, and read backslashes otherwise
+		"sql_select_limit":     "18446744073709551615", // a lower one of the server hides rows
+		"sql_big_selects":      "1",
 		"wait_timeout":         strconv.Itoa(int(idleTimeout.Seconds())),
 	}
 	return config, conns, nil
