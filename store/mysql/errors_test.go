@@ -185,6 +185,18 @@ func TestVersions(t *testing.T) {
 	}
 }
 
+// TestMissingTable: the command that an error names makes a table that is missing.
+func TestMissingTable(t *testing.T) {
+	for _, table := range []string{"strikes_doc", "strikes_member"} {
+		url := migrated(t)
+		do(t, servertest.MariaDB(t), "DROP TABLE "+url[strings.LastIndex(url, "/")+1:]+"."+table)
+		expect(t, table, saveOne(open(t, url), t.Context()), counter.FaultNotSetUp, "run: strikes store migrate")
+		need(t, Migrate(t.Context(), url))
+		need(t, errOf(open(t, url).Save(t.Context(), someQueue, counter.Change{
+			Docs: []counter.Doc{{Name: "r:a", Data: "x"}}, Sets: []counter.Member{{Set: "index", Name: "a"}}})))
+	}
+}
+
 // TestMigrations: a process that connects while others migrate finds the tables, or is told to migrate.
 func TestMigrations(t *testing.T) { sqlbench.TestMigrations(t, database, open, Migrate) }
 

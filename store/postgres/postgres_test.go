@@ -54,6 +54,23 @@ func do(t testing.TB, url string, statements ...string) {
 // TestMigrations: a process that connects while others migrate finds the tables, or is told to migrate.
 func TestMigrations(t *testing.T) { sqlbench.TestMigrations(t, database, open, Migrate) }
 
+// TestMissingTable: the command that an error names makes a table that is missing.
+func TestMissingTable(t *testing.T) {
+	for _, table := range []string{"strikes_doc", "strikes_member"} {
+		url := migrated(t)
+		do(t, url, "DROP TABLE "+table)
+		save := func() error {
+			return errOf(open(t, url).Save(t.Context(), counter.Queue{Name: "q"}, counter.Change{
+				Docs: []counter.Doc{{Name: "r:a", Data: "x"}}, Sets: []counter.Member{{Set: "index", Name: "a"}}}))
+		}
+		if err := save(); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "run: strikes store migrate") {
+			t.Errorf("without %s: %v", table, err)
+		}
+		need(t, Migrate(t.Context(), url))
+		need(t, save())
+	}
+}
+
 // TestMigrateBesideANewer: a process that waits while a newer strikes migrates refuses the newer tables, also where
 // transactions are REPEATABLE READ by default.
 func TestMigrateBesideANewer(t *testing.T) {

@@ -77,13 +77,15 @@ func Migrate(ctx context.Context, rawURL string) error {
 	return nil
 }
 
-// versionOf returns the version of the schema; empty if there is none. It finds the table in pg_class: to_regclass
-// alone also sees a table that was made since the query began, whose comment the query does not see.
+// versionOf returns the version of the schema; empty if there is none, or a table of it is missing. It finds the table in
+// pg_class: to_regclass alone also sees a table that was made since the query began, whose comment the query does not
+// see.
 func versionOf(ctx context.Context, in interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }) (version string, err error) {
 	err = in.QueryRow(ctx, `SELECT coalesce((SELECT coalesce(obj_description(oid, 'pg_class'), 'no comment') FROM pg_class
-		WHERE oid = to_regclass('strikes_doc')), '')`).Scan(&version)
+		WHERE oid = to_regclass('strikes_doc') AND (to_regclass('strikes_member') IS NOT NULL OR
+			obj_description(oid, 'pg_class') <> '`+Version+`')), '')`).Scan(&version)
 	return version, err
 }
 
