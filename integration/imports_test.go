@@ -57,7 +57,7 @@ var arrows = map[string][]string{
 	"ops": {"counter", "counter/rules", "deadletter", "doctor", "internal/broker", "internal/inspect", "internal/panics",
 		"internal/pause", "internal/printable", "internal/reason", "internal/shell"},
 
-	"internal/inbox": {"consumer"},
+	"internal/inbox": {"consumer", "internal/sqlstore"},
 
 	"internal/sqlstore":          {"counter", "internal/pause", "internal/setting"},
 	"internal/sqlstore/sqlbench": {"counter", "internal/servertest"},

@@ -47,7 +47,7 @@ func (s Subject) test(t *testing.T) {
 		{"an error of the work is counted, and rolls back", (*bench).workFails},
 		{"a panic in the work is counted, and rolls back", (*bench).workPanics},
 		{"a work that passes over an error of the database", (*bench).workPassesOver},
-		{"a work that commits", (*bench).workCommits},
+		{"a work that ends its transaction", (*bench).workEnds},
 		{"a work that leaves rows open", (*bench).workLeavesRows},
 		{"a lost connection is not counted", (*bench).connectionLost},
 		{"a lock timeout is not counted", (*bench).lockTimeout},
@@ -163,12 +163,17 @@ func (b *bench) workPassesOver(t *testing.T) {
 	b.want(t, effects, effects, 1)
 }
 
-func (b *bench) workCommits(t *testing.T) {
+func (b *bench) workEnds(t *testing.T) {
 	for _, err := range []error{nil, errNoCustomer} {
 		b.expect(t, func(ctx context.Context, tx Tx, d amqp.Delivery) error {
 			need(t, tx.End(ctx))
 			return err
 		}, message(fmt.Sprint(err)), "[dead-letter]")
+	}
+	for _, end := range []string{"COMMIT", "ROLLBACK"} { // the driver does not notice them
+		b.expect(t, func(ctx context.Context, tx Tx, _ amqp.Delivery) error {
+			return errors.Join(tx.Exec(ctx, end), errNoCustomer)
+		}, message(end), "[dead-letter]")
 	}
 }
 

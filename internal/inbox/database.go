@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
 // Database is a kind of database: its SQL, its limits and its errors.
@@ -21,22 +23,11 @@ type Database struct {
 	hints map[string]string  // the remedies, by code
 
 	cancelled string // the code of a statement that the client cancelled, where a driver returns it
-
-	// passing are codes of errors that go by: another transaction or the server is the cause. One of less than four
-	// characters stands for all that begin so.
-	passing []string
+	passing   string // the codes of errors of which another transaction or the server is the cause, for sqlstore.Matches
 }
 
 // passes reports whether err is one that goes by, whatever the message is.
-func (db *Database) passes(err error) bool {
-	code := db.code(err)
-	if code == "" {
-		return false
-	}
-	return slices.ContainsFunc(db.passing, func(p string) bool {
-		return p == code || len(p) < 4 && strings.HasPrefix(code, p)
-	})
-}
+func (db *Database) passes(err error) bool { return sqlstore.Matches(db.passing, db.code(err)) }
 
 // undone are the texts of drivers, pgx and lib/pq, whose COMMIT was carried out as a ROLLBACK, because the work had
 // passed over an error.
@@ -45,17 +36,18 @@ var undone = []string{
 }
 
 // endedByWork reports whether err says that the work has ended the transaction itself, or has left rows open, so that
-// pgx can send nothing and closes the connection. Both texts are of pgx.
+// pgx can send nothing and closes the connection. The first two texts are of pgx, the third is of lib/pq.
 func endedByWork(err error) bool {
-	return errors.Is(err, sql.ErrTxDone) || strings.Contains(err.Error(), "tx is closed") ||
-		strings.Contains(err.Error(), "conn busy")
+	text := err.Error()
+	return errors.Is(err, sql.ErrTxDone) || strings.Contains(text, "tx is closed") ||
+		strings.Contains(text, "conn busy") || strings.Contains(text, "unexpected transaction status idle")
 }
 
 // cancelledByWork reports whether a context that the work made has ended: the handler's has not. Drivers close a
 // connection whose statement is cancelled, so the ROLLBACK that follows fails as if the connection had been lost.
 func (db *Database) cancelledByWork(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) ||
-		db.cancelled != "" && db.code(err) == db.cancelled
+		sqlstore.Matches(db.cancelled, db.code(err))
 }
 
 // refused reports whether a COMMIT failed because of the work: a constraint that is checked last, an error of the

@@ -32,30 +32,26 @@ ON DUPLICATE KEY UPDATE fence = fence + 1`,
 		"1792": "the transaction is read-only",
 		"1836": "the database is read-only: connect to the primary",
 	},
-	passing: []string{
-		"1205",         // lock wait timeout
-		"1213",         // deadlock
-		"1020",         // MariaDB: the row has changed since the snapshot
-		"1040",         // too many connections
-		"1053", "4031", // shutdown; MySQL: idle for too long
-		"1317", "1927", // KILL
-		"3169",         // MySQL: KILL
-		"1047",         // Galera: the node is not ready
-		"3100", "3101", // group replication refused the COMMIT, for example because the server has left the group
-		"1036", "1290", "1792", "1836", // read-only
-		"0003", "1021", "1026", "1037", "1041", "1114", "1180", // out of disk or memory, a COMMIT that failed
-	},
+	passing: "1205 1213 " + // lock wait timeout, deadlock
+		"1020 " + // MariaDB: the row has changed since the snapshot
+		"1040 " + // too many connections
+		"1053 4031 " + // shutdown; MySQL: idle for too long
+		"1317 1927 3169 " + // KILL
+		"1047 " + // Galera: the node is not ready
+		"3100 3101 " + // group replication refused the COMMIT, for example because the server has left the group
+		"1036 1290 1792 1836 " + // read-only
+		"3 1021 1026 1037 1041 1114 1180", // out of disk or memory, a COMMIT that failed
 }
 
 // serverError is how the text of go-sql-driver's errors begins.
 var serverError = regexp.MustCompile(`^Error (\d{1,5})(?: \(\w{5}\))?: `)
 
-// numberOf returns the number of the error of go-sql-driver in err's tree, with four digits at least, such as 0003. Its
-// type is found by name, because it has no method that tells the number. The text of another error may quote one.
+// numberOf returns the number of the error of go-sql-driver in err's tree. Its type is found by name, because it has no
+// method that tells the number. The text of another error may quote one.
 func numberOf(err error) string {
 	if fmt.Sprintf("%T", err) == "*mysql.MySQLError" {
 		if m := serverError.FindStringSubmatch(err.Error()); m != nil {
-			return fmt.Sprintf("%04s", m[1])
+			return m[1]
 		}
 	}
 	switch e := err.(type) { //nolint:errorlint // it walks the tree

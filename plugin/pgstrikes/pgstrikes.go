@@ -41,7 +41,8 @@ type Inbox struct {
 }
 
 // Handler returns a handler for a consumer. It begins a transaction, marks the message, calls work, and commits. If the
-// message is marked already it returns nil without calling work.
+// message is marked already it returns nil without calling work. Without work there is no Handler: it is nil, which a
+// consumer refuses.
 //
 // The work must use tx for all that it writes, return every error that tx gives, and leave the end of tx to the
 // Handler. An error of the work rolls back, and counts as without an inbox. An attempt is not counted if the
@@ -52,6 +53,9 @@ type Inbox struct {
 // The transaction sets idle_in_transaction_session_timeout to the time that the handler has left. So PostgreSQL frees
 // the message of a process that froze.
 func (in *Inbox) Handler(work func(ctx context.Context, tx pgx.Tx, d amqp.Delivery) error) consumer.Handler {
+	if work == nil {
+		return nil
+	}
 	return inbox.Inbox[transaction]{
 		Queue: in.Queue, Key: in.Key, Wait: in.Wait,
 		Begin: func(ctx context.Context) (transaction, *inbox.Database, error) {

@@ -50,7 +50,8 @@ type Inbox struct {
 }
 
 // Handler returns a handler for a consumer. It begins a transaction, marks the message, calls work, and commits. If the
-// message is marked already it returns nil without calling work.
+// message is marked already it returns nil without calling work. Without work there is no Handler: it is nil, which a
+// consumer refuses.
 //
 // The work must use tx for all that it writes, return every error that tx gives, and leave the end of tx to the
 // Handler. In MySQL and MariaDB it must not run a statement that commits by itself, such as CREATE TABLE. An error of
@@ -63,6 +64,9 @@ type Inbox struct {
 // server frees the message of a process that froze. For MariaDB set idle_transaction_timeout, and for MySQL
 // wait_timeout, in the DSN of go-sql-driver: `?idle_transaction_timeout=300` with a handler timeout of 5 minutes.
 func (in *Inbox) Handler(work func(ctx context.Context, tx *sql.Tx, d amqp.Delivery) error) consumer.Handler {
+	if work == nil {
+		return nil
+	}
 	var known atomic.Pointer[inbox.Database]
 	return inbox.Inbox[transaction]{
 		Queue: in.Queue, Key: in.Key, Wait: in.Wait,
