@@ -388,6 +388,21 @@ def test_lost_replies_count_once(start, classic, redis_url, record):
     assert all(record(classic, str(i)).failures == 3 for i in range(20))
 
 
+def test_a_slow_store_counts(start, classic, redis_url, record):
+    """Each step takes 0.4 s, and a consumer waits for a second."""
+    def change(data):
+        time.sleep(0.4)
+        return data
+
+    proxy = Proxy(redis_url, change=lambda: change)
+    classic.publish(b"", "1")
+    consumer = start(classic.name, Calls(failures=100), redis=proxy.url, max_retries=1)
+    until(lambda: "dead-letter" in consumer.outcomes())
+    consumer.stop()
+    proxy.close()
+    assert consumer.outcomes() == ["retry", "requeue", "dead-letter"] and record(classic, "1").failures == 2
+
+
 def test_an_outage_of_the_store_decides_nothing(start, classic, own_redis):
     calls = Calls()
     fail = {"1"}

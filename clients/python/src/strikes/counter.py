@@ -20,16 +20,13 @@ from .errors import Fault, ForeignError, ReplyError, SettingError, StoreError, f
 from .keys import DEFAULT_PREFIX
 from .steps import Attempt, Call, Control, Failure, Mode, Options, Reply
 
-READ_TIMEOUT = 0.25
-"""Seconds for one reply. The settler repeats the step if the store takes longer."""
-
 CONNECT_TIMEOUT = 1.0
 MOST_TIMEOUT = 1.0
-"""The longest time for one reply: the isolation lock may wait for it."""
+"""Seconds for one reply. The settler repeats the step if the store takes longer."""
 
 
 def _settings() -> dict[str, Any]:
-    return {"socket_timeout": READ_TIMEOUT, "socket_connect_timeout": CONNECT_TIMEOUT, "decode_responses": False}
+    return {"socket_timeout": MOST_TIMEOUT, "socket_connect_timeout": CONNECT_TIMEOUT, "decode_responses": False}
 
 
 def _check_client(client: Any) -> None:
