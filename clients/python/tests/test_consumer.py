@@ -470,8 +470,9 @@ def test_a_stop_on_a_slow_broker_is_clean(start, classic, amqp_url):
     proxy.close()
 
 
-def test_a_connection_that_is_lost_while_it_drains_cancels_handlers(start, classic, amqp_url):
-    """Their messages have returned, and run elsewhere."""
+@pytest.mark.parametrize("lost", ["connection", "queue"])
+def test_a_session_that_is_lost_while_it_drains_cancels_handlers(start, classic, amqp_url, lost):
+    """Their messages have returned, and run elsewhere. The broker cancels the consumer of a deleted queue."""
     began, cancelled = threading.Event(), threading.Event()
 
     def handler(delivery):
@@ -487,10 +488,15 @@ def test_a_connection_that_is_lost_while_it_drains_cancels_handlers(start, class
     until(began.is_set)
     consumer.consumer.stop()
     until(lambda: states == [True, False])
-    proxy.close()
+    if lost == "queue":
+        classic.channel.queue_delete(classic.name)
+    else:
+        proxy.cut()
     until(cancelled.is_set, "the handler is cancelled")
     with pytest.raises(UncleanStop):
         consumer.stop()
+    proxy.close()
+    assert consumer.outcomes() == ["leave"]
 
 
 def test_a_stop_on_a_frozen_broker_is_unclean(start, classic, amqp_url):

@@ -465,7 +465,7 @@ class _Session:
             raise SessionLost(f"the connection was lost: {error!r}")
         if self.channel.is_closed:
             raise SessionLost(f"the broker closed the channel: {self.channel.closing.exception()!r}")
-        if self.tag not in self.channel.consumers:
+        if self._lost:
             raise SessionLost(
                 "the broker cancelled the consumer: "
                 "the queue was deleted or moved, or a delivery was held beyond the consumer timeout"
@@ -474,6 +474,12 @@ class _Session:
     @property
     def _connection_lost(self) -> bool:
         return bool(self.connection.is_closed or not self.connection.is_opened)
+
+    @property
+    def _lost(self) -> bool:
+        """Whether nothing can be settled any more. The broker may have cancelled the consumer."""
+        cancelled = self.tag != "" and self.tag not in self.channel.consumers
+        return cancelled or self._connection_lost or self.channel.is_closed
 
     def _position(self) -> str:
         if self.session.received == 0:
@@ -521,7 +527,7 @@ class _Session:
 
     async def _send(self, step: Step, tag: int, multiple: bool) -> Exception | None:
         """Settle with ack and nack only. An error means that the channel is closed."""
-        if self.channel.is_closed or self._connection_lost:
+        if self._lost:
             return SessionLost("the channel is closed")
         try:
             if step is Step.ACK:
@@ -569,7 +575,7 @@ class _Session:
         """Wait until every delivery is done with."""
         end = time.monotonic() + seconds
         while self._under_way and time.monotonic() < end:
-            if self.channel.is_closed or self._connection_lost:
+            if self._lost:
                 self.error = self.error or SessionLost("the channel is closed")
                 self._woken.set()
                 if not self.session.live.fired:
@@ -581,7 +587,7 @@ class _Session:
 
         With more than 30 under way, a plain close loses some of them.
         """
-        if self.channel.is_closed or self._connection_lost:
+        if self._lost:
             raise SessionLost(
                 "the session was lost while it was being stopped: "
                 "the last acks may be lost, and their messages handled again"

@@ -189,7 +189,7 @@ class _Session:
         self.acks: Acks[Progress] = Acks()
         self.channel: Any = None
         self.tag = ""
-        self.cancelled = self.fetched = False
+        self.fetched = False
         self.error: Exception | None = None  # why nothing can be sent any more
         self._lock = threading.Lock()
         self._tasks = 0
@@ -301,11 +301,8 @@ class _Session:
             raise SessionLost(f"the connection was lost: {wrong}")
         if closed := self.wire.closed(self.channel):
             raise closed
-        if self.cancelled:
-            raise SessionLost(
-                "the broker cancelled the consumer: "
-                "the queue was deleted or moved, or a delivery was held beyond the consumer timeout"
-            )
+        if self.error:
+            raise self.error
 
     def _fetch(self) -> None:
         self.fetches = True
@@ -356,7 +353,10 @@ class _Session:
         )
 
     def _on_cancel(self, _frame: Any) -> None:
-        self.cancelled = True
+        self.error = self.error or SessionLost(
+            "the broker cancelled the consumer: "
+            "the queue was deleted or moved, or a delivery was held beyond the consumer timeout"
+        )
 
     def _on_message(self, _channel: Any, method: Any, properties: Any, body: bytes) -> None:
         if self.session.stop.fired:
@@ -438,7 +438,7 @@ class _Session:
         """Do I/O until every delivery is done with."""
         while self._tasks and time.monotonic() < end:
             self._turn(0.05)
-            if self.wire.lost or not self.channel.is_open:
+            if self.error or self.wire.lost or not self.channel.is_open:
                 self.error = self.error or SessionLost("the channel is closed")
                 self._flush()
                 self._turn(0)
@@ -450,7 +450,7 @@ class _Session:
 
         With more than 30 under way, a plain close loses some of them.
         """
-        if not self.channel.is_open or self.wire.lost:
+        if self.error or self.wire.lost or not self.channel.is_open:
             raise SessionLost(
                 "the session was lost while it was being stopped: "
                 "the last acks may be lost, and their messages handled again"
