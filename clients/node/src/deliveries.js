@@ -236,13 +236,9 @@ export class Deliveries {
     const named = d.hasID ? { id: d.id.toString() } : { fingerprint: fingerprintOf(d.message) }
     const limit = d.hasID ? d.reply?.limit || maxRetries + 1 : 1
     const fields = { queue, ...named, attempt, limit, cause, error }
-    try {
-      if (outcome === 'retry') logger.debug?.('an attempt failed; the message is retried', { ...fields, wait })
-      else if (d.hasID) logger.warn('dead-lettered a message', fields)
-      else logger.warn('dead-lettered a message without an id: the store has no record of it', fields)
-    } catch (err) { // the logger is the caller's
-      logger.error('the logger threw', { queue, error: err })
-    }
+    if (outcome === 'retry') logger.debug?.('an attempt failed; the message is retried', { ...fields, wait })
+    else if (d.hasID) logger.warn('dead-lettered a message', fields)
+    else logger.warn('dead-lettered a message without an id: the store has no record of it', fields)
   }
 
   /** Returns once no delivery is under way. */

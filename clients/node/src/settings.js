@@ -79,8 +79,6 @@ import { thisProcess } from './token.js'
 
 /** @typedef {Required<Omit<SettlerOptions, 'key'>> & Pick<SettlerOptions, 'key'>} Settings */
 
-const silent = { info() {}, warn() {}, error() {} }
-
 const OPTIONS = [
   'queue', 'vhost', 'counter', 'maxRetries', 'maxAge', 'retry', 'isolation', 'backoff', 'handlerTimeout',
   'consumerTimeout', 'key', 'name', 'observer', 'logger',
@@ -115,13 +113,25 @@ export function settingsOf(o, others = []) {
     maxAge: o.maxAge ?? 0, retry: o.retry ?? 'requeue', isolation: o.isolation ?? 'suspects',
     backoff: o.backoff ?? defaultBackoff, handlerTimeout: o.handlerTimeout ?? 5 * 60_000,
     consumerTimeout: o.consumerTimeout ?? 30 * 60_000, name: o.name ?? thisProcess, observer: o.observer ?? (() => {}),
-    logger: o.logger ?? silent
+    logger: o.logger ?? { info() {}, warn() {}, error() {} }
   }
   validate(s)
+  s.logger = harmless(s.logger)
   s.observer = unawaited(s.observer, s)
   s.backoff = unawaited(s.backoff, s)
   if (s.key) s.key = unawaited(s.key, s)
   return s
+}
+
+/**
+ * Returns a logger that drops the errors of another one: no program ends because a line is not written.
+ * @param {Logger} logger
+ * @returns {Logger}
+ */
+function harmless(logger) {
+  const line = (/** @type {'debug' | 'info' | 'warn' | 'error'} */ level) =>
+    (/** @type {[string, object?]} */ ...args) => { (async () => logger[level]?.(...args))().catch(() => {}) }
+  return { debug: logger.debug && line('debug'), info: line('info'), warn: line('warn'), error: line('error') }
 }
 
 /**

@@ -54,6 +54,19 @@ for (const [what, event, why, says] of [
   })
 }
 
+test('a logger that throws, or returns a promise that is rejected, ends nothing', async () => {
+  for (const line of [() => { throw new Error('disk full') }, async () => { throw new Error('disk full') }]) {
+    const model = fakeModel()
+    const controller = new AbortController()
+    const logger = { debug: line, info: line, warn: line, error: line }
+    await consumerOn(model, {
+      logger, handler() { controller.abort() }, observer() { throw new Error('it is logged') },
+      consuming(yes) { if (yes) setTimeout(() => model.channel.take(message(1)), 10) }
+    }).run(controller.signal)
+    assert.deepEqual(model.channel.calls.filter((call) => call === 'ack'), ['ack'])
+  }
+})
+
 test('a connection that recovers by itself is refused, once, and closed', async () => {
   let closed = 0
   let opened = 0
