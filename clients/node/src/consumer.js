@@ -385,7 +385,7 @@ async function awaitResume({ stop, control }, model) {
   offStop()
   if (lost.done)
     throw new Error(`queue ${JSON.stringify(control.queue)}: the connection was lost while the queue was paused`)
-  control.logger.warn('resumed', { queue: control.queue })
+  if (!control.reply.paused) control.logger.warn('resumed', { queue: control.queue })
   return true
 }
 

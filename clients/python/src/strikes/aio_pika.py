@@ -221,7 +221,8 @@ class Consumer:
             await asyncio.sleep(TICK)
             if connection.is_closed:
                 raise SessionLost("the connection was lost")
-        s.logger.warning("resumed, queue %s", s.queue)
+        if not self._stopping:
+            s.logger.warning("resumed, queue %s", s.queue)
         return False
 
 
@@ -229,6 +230,8 @@ async def _ask(reply: Any, seconds: float = OPEN_TIMEOUT) -> Any:
     """Wait for the broker's reply. The timeouts of aiormq 6.4 keep its channel locked."""
     try:
         return await asyncio.wait_for(reply, seconds)
+    except TimeoutError:
+        raise SessionLost(f"the broker did not answer within {seconds} s") from None
     except Exception as error:
         if type(error) is Exception:  # the connection was cut between two frames
             raise SessionLost("the connection was lost") from error

@@ -164,7 +164,8 @@ class Consumer:
             wire.poll(TICK)
             if wire.lost:
                 raise wire.lost
-        s.logger.warning("resumed, queue %s", s.queue)
+        if not self._stopping:
+            s.logger.warning("resumed, queue %s", s.queue)
         return False
 
 
