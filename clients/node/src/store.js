@@ -69,6 +69,8 @@ export function refuseClient(redis) {
   return undefined
 }
 
+const SILENT = 1000 // ms without a byte, after which a connection is replaced: a step waits as long
+
 /** Sends scripts to one ioredis client. No command is sent twice. */
 export class Store {
   /** @param {Redis} redis */
@@ -121,6 +123,7 @@ export class Store {
     /** @type {any} */
     const stream = this.redis.stream
     const received = stream?.bytesRead
+    const given = until - performance.now()
     /** @type {NodeJS.Timeout | undefined} */
     let timer
     /** @type {NodeJS.Immediate | undefined} */
@@ -130,7 +133,8 @@ export class Store {
       const over = () => {
         reject(new StoreError('slow', 'no reply in time; the step may or may not have been taken'))
         // A connection that is silent may be dead; the steps behind this one would wait for it, too.
-        if (this.redis.stream === stream && stream?.bytesRead === received) stream?.destroy()
+        const look = () => { if (stream?.bytesRead === received) stream?.destroy() }
+        setTimeout(() => setImmediate(look), SILENT - given).unref()
       }
       // After a handler that blocked the event loop, timers fire before it reads the replies that have arrived.
       timer = setTimeout(() => { read = setImmediate(over) }, Math.max(until - performance.now(), 1))

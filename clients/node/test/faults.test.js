@@ -58,6 +58,19 @@ test('a message that kills its process is dead-lettered, and no neighbour is', m
   assert.deepEqual([record.state, record.crashes, record.cause], ['exhausted', 2, 'crashed'])
 })
 
+test('a store whose replies take 0.8 s counts', minutes, async (t) => {
+  const proxy = await listen(redisURL)
+  t.after(() => proxy.close())
+  const f = await fixture(t)
+  const counter = dial(proxy.url)
+  t.after(() => counter.close())
+  proxy.delay(800)
+  await f.publish('bad')
+  const { events } = f.consume(() => { throw new Error('no') }, { counter, maxRetries: 1 })
+  await f.dead(1)
+  assert.deepEqual(events.map((e) => e.outcome).filter((o) => o !== 'hold'), ['retry', 'requeue', 'dead-letter'])
+})
+
 test('two Node consumers and one Go consumer share each count', minutes, async (t) => {
   const f = await fixture(t)
   const command = spawn(process.env.STRIKES ?? 'strikes', [

@@ -125,10 +125,13 @@ test('a lost reply leaves a step undecided, and it is sent once', async () => {
     const a = attempt()
     await behind.start(a, 'shared', 3) // knows the script
     proxy.swallowReplies()
+    const { stream } = behind.redis
     await assert.rejects(behind.start(a, 'shared', 3, { timeout: 200 }), { name: 'StoreError', fault: 'slow' })
     assert.equal(proxy.requests.filter((r) => r.includes('evalsha')).length, 2)
+    assert.ok(!stream.destroyed, 'the other steps have their second')
+    await eventually(() => stream.destroyed, 'another connection')
     proxy.heal()
-    assert.equal((await behind.start(a, 'shared', 3)).code, 'RUN', 'on a new connection')
+    assert.equal((await behind.start(a, 'shared', 3)).code, 'RUN')
     assert.equal(proxy.requests.filter((r) => r.includes('evalsha')).length, 3)
     const under = behind.start(attempt(), 'shared', 3)
     proxy.cut()
