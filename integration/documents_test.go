@@ -312,6 +312,24 @@ func TestNamedCommands(t *testing.T) {
 	}
 }
 
+// lateFlag is a command of a text with a flag after the name of a queue. A name that begins with a dash is written
+// after --, where a flag is none.
+var lateFlag = regexp.MustCompile(`strikes [a-z][a-z ]*(?:%s|%\[\d\]s|\{queue\}) --[a-z]` +
+	`|Operands\([^()]*\) \+ " --[a-z]`)
+
+// TestFlagsBeforeNames: every command that a text names has its flags before the names.
+func TestFlagsBeforeNames(t *testing.T) {
+	t.Parallel()
+	joined, folded := regexp.MustCompile(`" \+\s+"`), regexp.MustCompile(`\n +`)
+	for _, name := range []string{"cmd/strikes/*.go", "cmd/strikes/internal/*/*.go", "console/*.go", "consumer/*.go",
+		"deadletter/*.go", "doctor/*.go", "internal/*/*.go", "internal/inspect/catalogue.txt", "ops/*.go", "topology/*.go"} {
+		text := folded.ReplaceAllString(joined.ReplaceAllString(readAll(t, "../"+name), ""), " ")
+		for _, late := range lateFlag.FindAllString(text, -1) {
+			t.Errorf("%s: %s", name, late)
+		}
+	}
+}
+
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(name)

@@ -107,8 +107,8 @@ func refuseLeft(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		if found, _, err := broker.FindQueue(ctx, conn, name); found != broker.No {
 			return cmp.Or(broker.UnlessRefused(err), fmt.Errorf("%w: %q exists and the exchange %q does not: the queue has "+
 				"another number of partitions. To change it, stop the publishers, let consumers empty all partitions, stop them, "+
-				"and run strikes declare %s --partitions %d --repartition", ErrRefused, name,
-				broker.HashExchange(s.Queue, s.Partitions), shell.Operands(s.Queue), s.Partitions))
+				"and run strikes declare --partitions %d --repartition %s", ErrRefused, name,
+				broker.HashExchange(s.Queue, s.Partitions), s.Partitions, shell.Operands(s.Queue)))
 		}
 	}
 	if n > 0 {

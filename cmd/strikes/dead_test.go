@@ -167,18 +167,31 @@ func TestLaneAdviceNamesTheVerb(t *testing.T) {
 		err  error
 		want string
 	}{
-		{ops.VerbDrop, deadletter.ErrLaneWaiting, "strikes lane drop q 'a b' --missing --to FILE gives it up"},
-		{ops.VerbRelease, deadletter.ErrLaneWaiting, "strikes lane release q 'a b' --missing --to FILE gives it up"},
-		{ops.VerbReplay, deadletter.ErrLaneWaiting, "strikes lane release q 'a b' --missing --to FILE gives it up"},
-		{ops.VerbDrop, deadletter.ErrLaneMissing, "strikes lane drop q 'a b' --missing --to FILE drops the lane without it"},
+		{ops.VerbDrop, deadletter.ErrLaneWaiting, "strikes lane drop --missing --to FILE q 'a b' gives it up"},
+		{ops.VerbRelease, deadletter.ErrLaneWaiting, "strikes lane release --missing --to FILE q 'a b' gives it up"},
+		{ops.VerbReplay, deadletter.ErrLaneWaiting, "strikes lane release --missing --to FILE q 'a b' gives it up"},
+		{ops.VerbDrop, deadletter.ErrLaneMissing, "strikes lane drop --missing --to FILE q 'a b' drops the lane without it"},
 		{ops.VerbReplay, deadletter.ErrLaneWaiting, "then run strikes lane replay q 'a b'; "},
 		{ops.VerbReplay, deadletter.ErrLaneBusy, "then run strikes lane replay q 'a b'"},
 		{ops.VerbReplay, context.Canceled, "interrupted; to go on, run strikes lane replay q 'a b'"},
 		{ops.VerbDrop, context.Canceled, "interrupted; to go on, run the same command"},
-		{ops.VerbReplay, deadletter.ErrLaneMissing, "strikes lane replay q 'a b' --missing replays the lane without it"},
+		{ops.VerbReplay, deadletter.ErrLaneMissing, "strikes lane replay --missing q 'a b' replays the lane without it"},
 	} {
 		if got := explainLane(tt.err, tt.verb, "q", "a b"); !strings.Contains(got.Error(), tt.want) {
 			t.Errorf("%s: %v, want %s", tt.verb, got, tt.want)
+		}
+	}
+}
+
+// TestLaneAdviceNamesTheLane: a replay of all lanes may end with the error of another lane than the last one. No flag
+// comes after the -- before a name that begins with a dash.
+func TestLaneAdviceNamesTheLane(t *testing.T) {
+	err := &deadletter.LaneError{Lane: "-a b", Err: deadletter.ErrLaneWaiting}
+	got := explainLane(err, ops.VerbReplay, "q", "c").Error()
+	for _, want := range []string{"run strikes lane replay -- q '-a b'; ",
+		"strikes lane release --missing --to FILE -- q '-a b' gives it up"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\nwant %s", got, want)
 		}
 	}
 }

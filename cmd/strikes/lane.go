@@ -229,7 +229,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 	}
 	begin, end := q.audit(ctx, c.given(), ops.VerbReplay, "all lanes")
 	begin()
-	p, released, replayed, last := q.progress(), 0, 0, ""
+	p, released, replayed := q.progress(), 0, 0
 	var work []deadletter.Lane
 	for _, l := range held {
 		work = append(work, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: q.store.Admin(), Missing: c.missing,
@@ -244,14 +244,13 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 		if reported := c.reportLane(ops.VerbReplay, l.Name, result); reported != nil {
 			return reported
 		}
-		last = l.Name
 		next := errors.Is(err, deadletter.ErrLaneFailed) || errors.Is(err, deadletter.ErrLaneMissing) ||
 			errors.Is(err, deadletter.ErrLaneBusy) || // it concerns this lane only
 			errors.Is(err, deadletter.ErrLaneWaiting) && q.isConsumed(ctx, l.Queue)
 		if !next {
 			return err
 		}
-		fmt.Fprintln(c.Err, printable.Text(explainLane(err, ops.VerbReplay, queue, last).Error(), ""))
+		fmt.Fprintln(c.Err, printable.Text(explainLane(err, ops.VerbReplay, queue, l.Name).Error(), ""))
 		return nil
 	})
 	p.Finish()
@@ -260,7 +259,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 			printable.Name(queue))
 	}
 	end(replayed, err)
-	return q.fail(explainLane(goOn(err, sameCommand), ops.VerbReplay, queue, last))
+	return q.fail(explainLane(goOn(err, sameCommand), ops.VerbReplay, queue, ""))
 }
 
 // warnIdle warns if a queue, which may be a partition of another one, is paused or has no consumer, because replayed
@@ -462,25 +461,26 @@ func (c *deadChange) refuseBlocked(ctx context.Context, q *dlq, lanes []string, 
 		printable.Name(at), printable.Plural(held, "blocked lane"), list, v.instead, lane)
 }
 
-// explainLane says what to do next, and gives an error its exit code.
+// explainLane says what to do next, and gives an error its exit code. A LaneError names its lane itself.
 func explainLane(err error, verb, queue, lane string) error {
-	operand, again := shell.Operands(queue), sameCommand
+	at := &deadletter.LaneError{Lane: lane}
+	errors.As(err, &at)
+	operand, operands, again := shell.Operands(queue), shell.Operands(queue, at.Lane), sameCommand
 	if verb == ops.VerbReplay {
-		again = "strikes lane replay " + shell.Operands(queue, lane)
+		again = "strikes lane replay " + operands
 	}
-	giveUp := "strikes lane release " + shell.Operands(queue, lane) + " --missing --to FILE"
-	without := "strikes lane replay " + shell.Operands(queue, lane) + " --missing replays"
+	giveUp := "strikes lane release --missing --to FILE " + operands
+	without := "strikes lane replay --missing " + operands + " replays"
 	if verb == ops.VerbDrop {
-		giveUp = "strikes lane drop " + shell.Operands(queue, lane) + " --missing --to FILE"
+		giveUp = "strikes lane drop --missing --to FILE " + operands
 		without = giveUp + " drops"
 	}
-	var at *deadletter.LaneError
 	switch {
 	case errors.Is(err, counter.ErrNotBlocked):
 		return cli.WithCode(fmt.Errorf("%w; strikes lane list %s shows the blocked ones", err, operand), cli.ExitNothing)
-	case errors.Is(err, deadletter.ErrLaneFailed) && errors.As(err, &at):
+	case errors.Is(err, deadletter.ErrLaneFailed):
 		return fmt.Errorf("%w; strikes dead show %s shows why; fix that and replay the lane again, or give the message "+
-			"up: strikes lane release %s --to FILE", err, shell.Operands(queue, at.ID), shell.Operands(queue, lane))
+			"up: strikes lane release --to FILE %s", err, shell.Operands(queue, at.ID), operands)
 	case errors.Is(err, deadletter.ErrLaneChanged):
 		return fmt.Errorf("%w, so none is dropped; strikes lane list %s shows it", err, operand)
 	case errors.Is(err, deadletter.ErrLaneMissing):

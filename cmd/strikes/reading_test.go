@@ -319,7 +319,7 @@ func TestStatusNamesTheWayOut(t *testing.T) {
 		"its headers\x1b; it is at the head of the queue"); err != nil {
 		t.Fatal(err)
 	}
-	wayOut := "dead drop " + queue + " --dead-letter-queue " + queue + " --undecodable --to FILE\n"
+	wayOut := "dead drop --dead-letter-queue " + queue + " --undecodable --to FILE " + queue + "\n"
 	code, out, errs := inProcess(t, queue, "status", queue)
 	for _, want := range []string{
 		`undecoded  a message ends every session that receives it: its headers\x1b; it is at the head of the queue` + "\n",

@@ -155,7 +155,7 @@ func TestBlankReasons(t *testing.T) {
 		dead, grouped := DeadLetters(&list, false), Groups(&groups, false, 0, new(FromStore))
 		need(t, errors.Join(dead.Row(m), dead.Flush(), grouped.Row(m), grouped.Flush()))
 		var rows page
-		rows.deadLetters(ops.DeadLetters{Reasons: []*ops.Group{{Count: 1}}})
+		rows.deadLetters(ops.DeadLetters{Reasons: []*ops.Group{{Count: 1}}}, "q")
 		for _, got := range []string{list.String(), groups.String(), term.Joined(rows, false)} {
 			if !strings.HasSuffix(got, "  "+printable.NoText+"\n") {
 				t.Errorf("%q: %q", text, got)

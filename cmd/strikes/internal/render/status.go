@@ -28,7 +28,7 @@ func Status(s ops.Status) []term.Row {
 	p.add(term.Title, "%s  %s in virtual host %s", s.Time.Format(time.RFC3339), printable.Name(s.Queue),
 		printable.Name(s.VHost))
 	p.flow(s)
-	p.partitions(s.Partitions)
+	p.partitions(s.Partitions, queue)
 	if s.Paused != nil {
 		p.paused(s)
 	}
@@ -39,13 +39,13 @@ func Status(s ops.Status) []term.Row {
 		}
 	}
 	if s.Undecodable != "" {
-		from := queue
+		from := shell.Word(s.Queue)
 		if len(s.Partitions) > 0 {
 			from = "PARTITION"
 		}
 		p.add(term.Alarm, "undecoded  %s: %s", undecodable, printable.Line(s.Undecodable, 300))
-		p.add(term.Plain, "           stop the consumers, and strikes dead drop %s --dead-letter-queue %s --undecodable "+
-			"--to FILE", queue, from)
+		p.add(term.Plain, "           stop the consumers, and strikes dead drop --dead-letter-queue %s --undecodable "+
+			"--to FILE %s", from, queue)
 	}
 	if s.Limit != nil {
 		p.add(term.Plain, "limit      %s", Limit(*s.Limit))
@@ -59,7 +59,7 @@ func Status(s ops.Status) []term.Row {
 	if s.BlockedLanes > 0 {
 		p.add(term.Alarm, "lanes      %d blocked; strikes lane list %s shows what blocks them", s.BlockedLanes, queue)
 	}
-	p.deadLetters(s.Dead)
+	p.deadLetters(s.Dead, queue)
 	for _, f := range s.Findings {
 		p.add(term.Alarm, "%s", printable.Text(fmt.Sprintf("%-10s %s: %s; %s", f.Severity, f.Code, f.Seen, f.Impact), ""))
 	}
@@ -104,7 +104,7 @@ func (p *page) flow(s ops.Status) {
 }
 
 // partitions sums up the partitions, and names those that nothing consumes.
-func (p *page) partitions(all []ops.Partition) {
+func (p *page) partitions(all []ops.Partition, queue string) {
 	if len(all) == 0 {
 		return
 	}
@@ -113,10 +113,11 @@ func (p *page) partitions(all []ops.Partition) {
 	for _, one := range all {
 		switch {
 		case one.Missing:
-			missing.add(term.Alarm, "           %s does not exist; strikes doctor says what to do", printable.Name(one.Queue))
+			missing.add(term.Alarm, "           %s does not exist; strikes doctor %s says what to do", printable.Name(one.Queue),
+				queue)
 		case one.Away:
-			missing.add(term.Alarm, "           the node of %s is down; strikes doctor says what to do",
-				printable.Name(one.Queue))
+			missing.add(term.Alarm, "           the node of %s is down; strikes doctor %s says what to do",
+				printable.Name(one.Queue), queue)
 		case one.Consumers == 0:
 			idle = append(idle, printable.Name(one.Queue))
 		}
@@ -213,7 +214,7 @@ func (p *page) waiting(s ops.Status) {
 // shownReasons is how many reasons a text lists.
 const shownReasons = 5
 
-func (p *page) deadLetters(d ops.DeadLetters) {
+func (p *page) deadLetters(d ops.DeadLetters, queue string) {
 	switch {
 	case d.Unrecorded > 0 && d.Count == 0:
 		p.add(term.Plain, "dead       none that the store knows")
@@ -227,8 +228,8 @@ func (p *page) deadLetters(d ops.DeadLetters) {
 	p.add(term.Plain, "           %s", d.Holding())
 	if d.Missing > 0 {
 		p.add(term.Alarm, "missing    %s", d.Lost())
-		p.add(term.Quiet, "           strikes counter reset QUEUE ID --why TEXT accepts that one is gone; else it is "+
-			"missing until its record expires")
+		p.add(term.Quiet, "           strikes counter reset --why TEXT %s ID accepts that one is gone; else it is "+
+			"missing until its record expires", queue)
 	}
 	if d.Waiting > 0 {
 		p.add(term.Quiet, "           the broker retries what waits about every 3 minutes")

@@ -102,7 +102,7 @@ waiting    5 messages for 4m in 2 processes: their attempts are not counted
 dead       5 of 9 since 2026-11-20T12:00:00Z
            orders.dlq holds 2, 2 waiting in the source queue for the dead-letter route, 4 replayed or dropped
 missing    1 unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost
-           strikes counter reset QUEUE ID --why TEXT accepts that one is gone; else it is missing until its record expires
+           strikes counter reset --why TEXT orders ID accepts that one is gone; else it is missing until its record expires
            the broker retries what waits about every 3 minutes
         3  no stock (too-old)
         2  without a known reason: the record was not read
