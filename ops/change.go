@@ -111,8 +111,8 @@ const (
 // auditTimeout bounds the wait for the store after a change that may have been interrupted.
 const auditTimeout = 2 * time.Second
 
-// Audit adds a change to the audit log of the queue, with the error that ended it, nil if it is done. The change stands
-// if the log cannot be written: Warn gets an error that says so.
+// Audit adds a change to the audit log of the queue, with the error that ended it, nil if it is done. A change that is
+// done stands if the log cannot be written: Warn gets an error that says so.
 func (q *Queue) Audit(ctx context.Context, e counter.AuditEntry, err error) {
 	e.Result = cmp.Or(e.Result, ResultDone)
 	if err != nil {
@@ -120,8 +120,8 @@ func (q *Queue) Audit(ctx context.Context, e counter.AuditEntry, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
-	if err := q.Store.Audit(ctx, q.VHost, q.Name, e); err != nil && q.Warn != nil {
-		q.Warn(fmt.Errorf("the audit log lacks this %s: %w", e.Verb, err))
+	if lost := q.Store.Audit(ctx, q.VHost, q.Name, e); lost != nil && err == nil && q.Warn != nil {
+		q.Warn(fmt.Errorf("the audit log lacks this %s: %w", e.Verb, lost))
 	}
 }
 

@@ -105,6 +105,11 @@ func TestAuditThatCannotBeWritten(t *testing.T) {
 	if warned == nil || !strings.HasPrefix(warned.Error(), "the audit log lacks this pause: ") {
 		t.Errorf("warned of %v", warned)
 	}
+	warned = nil
+	q.Audit(t.Context(), counter.AuditEntry{Verb: VerbPause}, errors.New("the pause itself was refused"))
+	if warned != nil {
+		t.Errorf("the log lacks no change that was not made: %v", warned)
+	}
 }
 
 // TestPauseBeforeTheStoreFails: if the store fails after the pause, the error begins with "paused", so that the
