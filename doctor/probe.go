@@ -43,6 +43,10 @@ func Probe(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Proof
 		return Proof{}, err
 	}
 	var proof Proof
+	if alarms := Alarms(ctx, conn, need); len(alarms) > 0 && alarms[0].Severe() {
+		proof.untried("nothing was tried, because a scratch message would wait", alarms[0].Seen)
+		return proof, nil
+	}
 	for _, try := range []func(context.Context, *amqp.Connection, inspect.Facts) error{proof.requeue, proof.landing} {
 		err := try(ctx, conn, f)
 		if err := broker.UnlessRefused(err); err != nil {
@@ -67,7 +71,7 @@ func (p *Proof) untried(what, reason string) *inspect.Finding {
 // onScratch runs f on a channel with a scratch queue of these arguments.
 func onScratch(ctx context.Context, conn *amqp.Connection, args amqp.Table, f func(scratch) error) error {
 	return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
-		s := scratch{ch: ch, queue: "strikes.probe." + uuid.NewString()}
+		s := scratch{ch: ch, queue: broker.Scratch + uuid.NewString()}
 		args = broker.Merge(args, amqp.Table{broker.ArgExpires: scratchExpires})
 		if _, err := ch.QueueDeclare(s.queue, true, false, false, false, args); err != nil {
 			return err
@@ -217,7 +221,7 @@ func (p *Proof) landing(ctx context.Context, conn *amqp.Connection, f inspect.Fa
 			shell.Operands(f.Name))
 		return nil
 	}
-	id := "strikes.probe." + uuid.NewString()
+	id := broker.Scratch + uuid.NewString()
 	return onScratch(ctx, conn, landingArguments(f), func(s scratch) error {
 		d, _, err := s.fill(ctx, id)
 		if err == nil {

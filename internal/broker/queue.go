@@ -153,8 +153,13 @@ func (q Queue) SingleActive() bool {
 	return on
 }
 
+// Scratch begins the names of the queues on which a probe tries something.
+const Scratch = "strikes.probe."
+
 // Retried reports whether consumers may retry from such a queue.
-func (q Queue) Retried() bool { return !q.Exclusive && q.Type != Stream && !IsDelayQueue(q.Name) }
+func (q Queue) Retried() bool {
+	return !q.Exclusive && q.Type != Stream && !IsDelayQueue(q.Name) && !strings.HasPrefix(q.Name, Scratch)
+}
 
 // DeliveryLimit of a quorum queue, and whether argument or policy sets one. The smaller one applies. From 4.0 on a
 // negative one means none, and the larger one applies if either is negative. Measured on 3.10.8, 4.0.5 and 4.3.6.

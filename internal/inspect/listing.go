@@ -15,7 +15,7 @@ type Listing struct {
 
 	// DeadLetters maps a dead-letter queue that is passed over to the queues that dead-letter to it. If the dead letters
 	// of a queue reach none, QUEUE + ".dlq" counts as their dead-letter queue. A deleted QUEUE is there, too, if the
-	// exchange QUEUE + ".dlx" still leads to QUEUE + ".dlq", and no other queue does.
+	// exchange QUEUE + ".dlx" still leads to QUEUE + ".dlq", and no other queue does. So is one without any partition.
 	DeadLetters map[string][]string
 
 	Routes     map[string]Route    // of each queue
@@ -55,9 +55,9 @@ func (g Graph) List() Listing {
 	for name := range g.Queues {
 		owner, usual := strings.CutSuffix(name, broker.DeadLetterQueueFor(""))
 		toName := func(b broker.Binding) bool { return b.Destination == name && b.DestinationType == "queue" }
-		if usual && len(taken[name]) == 0 && g.Queues[owner] == nil && out.Partitions[owner] == nil &&
+		if usual && len(taken[name]) == 0 && g.Queues[owner] == nil &&
 			slices.ContainsFunc(g.Exchanges[broker.ExchangeFor(owner)].Bindings, toName) {
-			taken[name] = []string{owner} // which was deleted
+			taken[name] = []string{owner} // which was deleted, or all its partitions were
 		}
 	}
 	for name, q := range g.Queues {

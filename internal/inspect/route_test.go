@@ -333,11 +333,12 @@ func TestList(t *testing.T) {
 	}
 	g := NewGraph(map[string]Exchange{"x": leads("x", "orders.dlq"), "z": leads("z", "delayed"),
 		"strikes.delay": leads("strikes.delay", "plain"), "w": leads("w", "worked"),
-		"shared": leads("shared", "shared.hash2"), "gone.dlx": leads("gone.dlx", "gone.dlq")}, nil)
+		"shared": leads("shared", "shared.hash2"), "gone.dlx": leads("gone.dlx", "gone.dlq"),
+		"emptied": leads("emptied", "emptied.hash2"), "emptied.dlx": leads("emptied.dlx", "emptied.dlq")}, nil)
 	g.Queues = map[string]*broker.Queue{
 		"mine": {Exclusive: true}, "log": {Declared: broker.Declared{Type: "stream"}}, "orders.dlq": {}, "plain": {},
 		"delayed": {Policy: amqp.Table{"dead-letter-exchange": "y"}}, "strikes.delay.lost": {}, "bare": {}, "bare.dlq": {},
-		"gone.dlq": {}, "other.dlq": {},
+		"gone.dlq": {}, "other.dlq": {}, "emptied.dlq": {}, "strikes.probe.1": {},
 		"worked": {Consumed: true}, "expiring.dlq": {},
 	}
 	for name, exchange := range map[string]string{"orders": "x", "late": "z", "shared.0": "x", "shared.1": "x",
@@ -356,14 +357,15 @@ func TestList(t *testing.T) {
 		got  []string
 		want string
 	}{
-		"listed": {l.Queues, "bare delayed expiring late orders other.dlq own.wait plain shared shared.2 strikes.delay.7h " +
+		"listed": {l.Queues, "bare delayed emptied expiring late orders other.dlq own.wait plain shared shared.2 strikes.delay.7h " +
 			"worked"},
-		"passed over": {l.PassedOver, "bare.dlq expiring.dlq gone.dlq log mine orders.dlq strikes.delay.1h " +
-			"strikes.delay.lost"},
-		"the sources of orders.dlq": {l.DeadLetters["orders.dlq"], "orders shared shared.2 strikes.delay.7h"},
-		"the sources of gone.dlq":   {l.DeadLetters["gone.dlq"], "gone"},
-		"the sources of bare.dlq":   {l.DeadLetters["bare.dlq"], "bare"},
-		"the sources of delayed":    {l.DeadLetters["delayed"], ""},
+		"passed over": {l.PassedOver, "bare.dlq emptied.dlq expiring.dlq gone.dlq log mine orders.dlq strikes.delay.1h " +
+			"strikes.delay.lost strikes.probe.1"},
+		"the sources of orders.dlq":  {l.DeadLetters["orders.dlq"], "orders shared shared.2 strikes.delay.7h"},
+		"the sources of gone.dlq":    {l.DeadLetters["gone.dlq"], "gone"},
+		"the sources of emptied.dlq": {l.DeadLetters["emptied.dlq"], "emptied"},
+		"the sources of bare.dlq":    {l.DeadLetters["bare.dlq"], "bare"},
+		"the sources of delayed":     {l.DeadLetters["delayed"], ""},
 	} {
 		if got := strings.Join(of.got, " "); got != of.want {
 			t.Errorf("%s: got %q, want %q", what, got, of.want)
