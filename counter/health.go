@@ -295,8 +295,8 @@ func (i serverInfo) findings() (found []Finding) {
 			Seen: fmt.Sprintf("the store %s uses %d of %d bytes", i.at, used, most),
 			Impact: "a full store refuses writes: no failure is counted, and failed messages are held until their session " +
 				"ends",
-			Fix: "raise maxmemory with redis-cli CONFIG SET, or find the largest keys with redis-cli --bigkeys; a record " +
-				"takes about 600 bytes",
+			Fix: "raise maxmemory with " + i.cli() + " CONFIG SET maxmemory BYTES, or find the largest keys with " + i.cli() +
+				" --bigkeys; a record takes about 600 bytes",
 		}},
 		{i.savesNothing, Finding{
 			Code:   "store-volatile",
@@ -316,7 +316,8 @@ func (i serverInfo) findings() (found []Finding) {
 				"(min-replicas-to-write)", i.at, good, i.leastReplicas),
 			Impact: "it refuses writes (NOREPLICAS): no failure is counted, and failed messages are held until their " +
 				"session ends",
-			Fix: "start its replicas or repair their links, or lower min-replicas-to-write with redis-cli CONFIG SET",
+			Fix: "start its replicas or repair their links, or lower the number with " + i.cli() +
+				" CONFIG SET min-replicas-to-write N",
 		}},
 	} {
 		if f.is {

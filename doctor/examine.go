@@ -69,7 +69,7 @@ func Alarms(ctx context.Context, conn *amqp.Connection, need inspect.Need) []ins
 	var on []broker.Alarm
 	api, err := need.API()
 	if err == nil && api == nil {
-		err = errors.New("the management API was not asked")
+		err = errors.New("there is no management API to ask")
 	}
 	if err == nil {
 		err = api.Serves(ctx, conn)
