@@ -241,6 +241,9 @@ func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (most int, ok b
 func (c *deadChange) count(ctx context.Context, q *dlq, v verb, want *wanted) (n int, err error) {
 	list := c.dryRun && q.dead.Handling.Hold
 	if v.filter.Everything() && !list {
+		if h := q.dead.Handling; !h.Take {
+			return 0, fmt.Errorf("%w to take from queue %q: %s", deadletter.ErrUnsafe, q.dead.Name, h.Why)
+		}
 		n, err = q.dead.Depth(ctx)
 		if c.most > 0 {
 			n = min(n, c.most)

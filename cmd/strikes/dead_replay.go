@@ -73,9 +73,11 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	if err := r.Check(q.dead.Name); err != nil {
 		return q.fail(err)
 	}
-	if !c.dryRun && r.Target == nil {
+	switch {
+	case c.dryRun || q.ready == 0:
+	case r.Target == nil:
 		q.warnIdle(ctx, queue, q.queue)
-	} else if !c.dryRun && r.Target.Exchange == "" {
+	case r.Target.Exchange == "":
 		q.warnIdle(ctx, r.Target.Key, r.Target.Key)
 	}
 	to := "the queues in which they died"
