@@ -204,13 +204,10 @@ func stuck(all []ops.Message) []ops.Message {
 	return slices.DeleteFunc(slices.Clone(all), func(m ops.Message) bool { return m.State == ops.Forgotten })
 }
 
-// lately is how long ago a process that lives was seen: it reads the control of its queue once a second.
-const lately = 5 * time.Second
-
-// Going are the processes that have not stopped although the queue is paused.
+// Going are the processes that live and have not stopped although the queue is paused.
 func (v queueView) Going() []ops.Consumer {
 	return slices.DeleteFunc(slices.Clone(v.Processes), func(c ops.Consumer) bool {
-		return v.Paused == nil || c.Stopped || c.Ago >= lately
+		return v.Paused == nil || c.Stopped || c.Silence() != ""
 	})
 }
 

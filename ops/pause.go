@@ -44,6 +44,18 @@ type Consumer struct {
 	Ago      time.Duration `json:"-"`       // since then
 }
 
+// missed is how long after its last read a process is frozen, dead or cut off.
+const missed = 3 * time.Second
+
+// Silence says that a process has stopped asking the store; empty: it asks.
+func (c Consumer) Silence() string {
+	if c.Ago <= missed {
+		return ""
+	}
+	return fmt.Sprintf("it has not asked the store for %s: it is frozen or dead, or does not reach the store",
+		printable.Rough(c.Ago))
+}
+
 // planPause finds whether the queue is paused already, by whom and why.
 func planPause(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	p := &Pause{VHost: q.VHost, Queue: q.Name, Paused: true, Note: a.Note, why: a.Note, wait: a.Wait}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,18 +52,11 @@ func (c *changeVerb) pause(ctx context.Context, queue string) error {
 	return err
 }
 
-// missed is how long after its last read a process is dead or cut off.
-const missed = 3 * time.Second
-
 // stillRunning names the consumers that have not stopped.
 func (c *changeVerb) stillRunning(all []ops.Consumer) error {
 	for _, running := range all {
-		why := "a handler runs"
-		if running.Ago > missed {
-			why = fmt.Sprintf("it has not asked the store for %s: it is dead, or does not reach the store",
-				printable.Rough(running.Ago))
-		}
-		fmt.Fprintf(c.Err, "not stopped: %s; %s\n", printable.Name(running.Consumer), why)
+		fmt.Fprintf(c.Err, "not stopped: %s; %s\n", printable.Name(running.Consumer),
+			cmp.Or(running.Silence(), "a handler runs"))
 	}
 	if len(all) == 0 || c.ask.Wait == 0 {
 		return nil

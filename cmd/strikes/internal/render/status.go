@@ -101,6 +101,11 @@ func (p *page) flow(s ops.Status) {
 		p.add(term.Plain, "earlier    %d unacked, %.1f/s in, %.1f/s out, %.1f/s acked (up to 10 s ago)", *s.Unacked,
 			s.Rates.In, s.Rates.Out, s.Rates.Acked)
 	}
+	for _, process := range s.Processes {
+		if why := process.Silence(); why != "" {
+			p.add(term.Alarm, "silent     %s: %s", printable.Name(process.Consumer), why)
+		}
+	}
 }
 
 // partitions sums up the partitions, and names those that nothing consumes.

@@ -57,7 +57,8 @@ func TestStandingText(t *testing.T) {
 			Out: 3.14, Acked: 3},
 		Limit: &ops.Limit{Attempts: 6, Note: counter.Note{By: "jo@desk", At: earlierBy(time.Hour),
 			Why: "supplier down"}},
-		Blocked: 5,
+		Processes: []ops.Consumer{{Consumer: "web-1", Ago: time.Second}, {Consumer: "web-2", Ago: 19 * time.Second}},
+		Blocked:   5,
 		Blocking: []ops.Message{
 			{ID: "17", State: ops.Waiting, Attempt: 3, Limit: 6, Since: earlierBy(4 * time.Minute),
 				Next: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Consumer: "web-1, pid 42"},
@@ -81,6 +82,7 @@ func TestStandingText(t *testing.T) {
 	want := `2026-11-21T12:00:00Z  orders in virtual host /
 depth      37 ready, 2 consumers
 earlier    1 unacked, 12.0/s in, 3.1/s out, 3.0/s acked (up to 10 s ago)
+silent     web-2: it has not asked the store for 19s: it is frozen or dead, or does not reach the store
 limit      5 retries (6 attempts), set 2026-11-21T11:00:00Z by jo@desk: supplier down
 limit      consumers of one queue have different limits: 4 attempts (web-1, pid 42), 101 attempts (web-2, pid 7)
 retrying   5 messages
