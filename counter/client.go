@@ -56,6 +56,7 @@ type client struct {
 	pipe    *pipeline             // nil: a round trip costs nothing, and steps share none
 	secrets []string
 	host    string // in the URL that Dial was given; empty: it is not known
+	tls     bool   // that URL wants TLS
 }
 
 // ruleOf is the function of package rules for a step of an attempt, with its other arguments.

@@ -55,6 +55,7 @@ func Dial(rawURL string, opts *Options) (*Counter, error) {
 	u, _, _ := setting.ParseURL(rawURL) // open has read it
 	password, _ := u.User.Password()    // that of the sentinels, if there are some
 	c.owned, c.host, c.secrets = true, u.Host, append(c.secrets, password)
+	c.tls = strings.HasPrefix(u.Scheme, "rediss")
 	return c, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -121,12 +122,17 @@ func TestCheckNamesTheRemedy(t *testing.T) {
 	closed := server.Addr()
 	server.Close()
 	guarded.RequireAuth("right")
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // as a Redis without TLS answers a client with TLS
+	need(t, err)
+	defer silent.Close()
 	const correct = "; correct user and password in the URL of %s: redis://USER:PASSWORD@HOST:PORT/DB"
 	for raw, want := range map[string]string{
 		"redis://:hush@" + closed: closed + ": connect: connection refused; start the store, or correct host and port in " +
 			"the URL",
 		"redis://" + guarded.Addr():       fmt.Sprintf("NOAUTH Authentication required."+correct, guarded.Addr()),
 		"redis://:hush@" + guarded.Addr(): fmt.Sprintf(correct, guarded.Addr()),
+		"rediss://:hush@" + silent.Addr().String(): "store slow: context deadline exceeded; " +
+			"if the store does not speak TLS, write redis in place of rediss in the URL",
 	} {
 		if _, err := dialTest(t, raw).Check(t.Context()); err == nil || !strings.HasSuffix(err.Error(), want) ||
 			strings.Contains(err.Error(), "hush") {

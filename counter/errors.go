@@ -27,12 +27,12 @@ type StoreFault string
 
 // The faults of a store.
 const (
-	FaultUnreachable StoreFault = "unreachable" // no connection, or it broke
-	FaultSlow        StoreFault = "slow"        // no reply in time; the step may or may not have been taken
-	FaultReadOnly    StoreFault = "read-only"   // a replica replied: a failover is under way, or the address is wrong
-	FaultOutOfMemory StoreFault = "out of memory"
-	FaultLoading     StoreFault = "loading" // it reads its data after a start
-	FaultBusy        StoreFault = "busy"    // another script runs
+	FaultUnreachable StoreFault = "unreachable"  // no connection, or it broke
+	FaultSlow        StoreFault = "slow"         // no reply in time; the step may or may not have been taken
+	FaultReadOnly    StoreFault = "read-only"    // a replica replied, or a Redis that cannot save
+	FaultOutOfSpace  StoreFault = "out of space" // of memory or disk
+	FaultLoading     StoreFault = "loading"      // it reads its data after a start
+	FaultBusy        StoreFault = "busy"         // another script runs
 	FaultFailover    StoreFault = "failover"
 	FaultDenied      StoreFault = "denied"          // credentials or ACL
 	FaultOtherKind   StoreFault = "of another kind" // no Redis; or a Cluster or a Sentinel where the URL says another
@@ -101,10 +101,10 @@ var replyFaults = []struct {
 	code  string
 	fault StoreFault
 }{
-	{"READONLY", FaultReadOnly}, {"OOM", FaultOutOfMemory}, {"LOADING", FaultLoading}, {"BUSY", FaultBusy},
+	{"READONLY", FaultReadOnly}, {"OOM", FaultOutOfSpace}, {"LOADING", FaultLoading}, {"BUSY", FaultBusy},
 	{"MASTERDOWN", FaultFailover}, {"CLUSTERDOWN", FaultFailover}, {"TRYAGAIN", FaultFailover}, {"MOVED", FaultFailover},
 	{"ASK", FaultFailover},
-	{"NOREPLICAS", FaultFailover}, {"MISCONF", FaultOutOfMemory},
+	{"NOREPLICAS", FaultFailover}, {"MISCONF", FaultReadOnly},
 	{"NOAUTH", FaultDenied}, {"WRONGPASS", FaultDenied}, {"NOPERM", FaultDenied}, {"ERR AUTH", FaultDenied},
 	{"ERR invalid password", FaultDenied},
 	// more arguments than a server takes before AUTH

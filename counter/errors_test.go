@@ -35,11 +35,11 @@ func TestCausesOfReplies(t *testing.T) {
 			"READONLY You can't write against a read only replica.",
 			"ERR Error running script (call to f_1): " +
 				"@user_script:9: @user_script: 9: -READONLY You can't write against a read only replica. ",
-		},
-		FaultOutOfMemory: {
-			"OOM command not allowed when used memory > 'maxmemory'.",
 			"ERR Error running script (call to f_1): " + // alone it is no fault of a PING: see TestCheckThatCannotSave
 				"@user_script:9: -MISCONF Redis is configured to save RDB snapshots, but it's unable to persist to disk ",
+		},
+		FaultOutOfSpace: {
+			"OOM command not allowed when used memory > 'maxmemory'.",
 			"ERR Error running script (call to f_1): " +
 				"@user_script:9: -OOM command not allowed when used memory > 'maxmemory'. ",
 		},

@@ -72,6 +72,9 @@ func (c *client) unchecked(err error) error {
 	case !errors.As(err, &failed):
 	case failed.Fault == FaultUnreachable:
 		return fmt.Errorf("counter: check: %w; start the store, or correct host and port in the URL", err)
+	case failed.Fault == FaultSlow && c.tls: // a Redis without TLS waits for the rest of a command
+		return fmt.Errorf("counter: check: %w; if the store does not speak TLS, write redis in place of rediss in the URL",
+			err)
 	case failed.Fault == FaultDenied && c.rdb != nil && !lacks(err):
 		return fmt.Errorf("counter: check: %w; correct user and password in the URL of %s: "+
 			"redis://USER:PASSWORD@HOST:PORT/DB", err, cmp.Or(c.host, "the store"))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -114,8 +116,20 @@ func TestStoreCauses(t *testing.T) {
 			u := hostOf(t, privateStore(t, servers.RedisOptions{}))
 			return privateStore(t, servers.RedisOptions{Args: []string{"--replicaof", u.Hostname(), u.Port()}}).URL
 		}},
-		"out of memory": {counter.FaultOutOfMemory, func(t *testing.T) string {
+		"out of space": {counter.FaultOutOfSpace, func(t *testing.T) string {
 			return privateStore(t, servers.RedisOptions{Args: []string{"--maxmemory", "100kb"}}).URL
+		}},
+		"cannot save": {counter.FaultReadOnly, func(t *testing.T) string {
+			store := privateStore(t, servers.RedisOptions{})
+			rdb := client(t, store)
+			do(t, rdb, "CONFIG", "SET", "save", "3600 1000")
+			do(t, rdb, "SET", "key", "value")
+			got, err := rdb.ConfigGet(t.Context(), "dir").Result() // a directory has the name of the file
+			need(t, errors.Join(err, os.Mkdir(filepath.Join(got["dir"], "dump.rdb"), 0o700), rdb.BgSave(t.Context()).Err()))
+			eventually(t, "a save that failed", func() bool {
+				return redis.HasErrorPrefix(rdb.Set(t.Context(), "key", "value", 0).Err(), "MISCONF")
+			})
+			return store.URL
 		}},
 		"busy": {counter.FaultBusy, func(t *testing.T) string {
 			store := privateStore(t, servers.RedisOptions{Args: []string{"--lua-time-limit", "50"}})

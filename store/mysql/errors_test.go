@@ -140,7 +140,7 @@ func TestNumbers(t *testing.T) {
 	}{
 		3100: {counter.FaultFailover, false},
 		3101: {counter.FaultBusy, true},
-		1114: {counter.FaultOutOfMemory, false},
+		1114: {counter.FaultOutOfSpace, false},
 		1036: {counter.FaultReadOnly, false},
 		1050: {counter.FaultOther, false},
 	} {
@@ -213,7 +213,7 @@ func TestFull(t *testing.T) {
 		_, err = s.Save(t.Context(), someQueue, counter.Change{Docs: []counter.Doc{{Name: fmt.Sprint("r:", n),
 			Data: strings.Repeat("x", 1<<20)}}})
 	}
-	expect(t, "full", err, counter.FaultOutOfMemory, "free space on the server's disk")
+	expect(t, "full", err, counter.FaultOutOfSpace, "free space on the server's disk")
 	_, docs, err := s.Load(t.Context(), someQueue, "r:0", fmt.Sprint("r:", n-1))
 	if err != nil || len(docs[0].Data) != 1<<20 || docs[1].Data != "" {
 		t.Errorf("%d documents, %v", len(docs), err)

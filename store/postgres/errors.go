@@ -26,8 +26,8 @@ var faults = []sqlstore.Fault{
 	{Codes: "57P*", Fault: counter.FaultFailover},
 	{Codes: "08*", Fault: counter.FaultUnreachable},
 	{Codes: "53300", Do: "raise max_connections, or lower pool_max_conns in the URL", Fault: counter.FaultBusy},
-	{Codes: "53100", Do: "free space on the server's disk", Fault: counter.FaultOutOfMemory},
-	{Codes: "53*", Fault: counter.FaultOutOfMemory},
+	{Codes: "53100", Do: "free space on the server's disk", Fault: counter.FaultOutOfSpace},
+	{Codes: "53*", Fault: counter.FaultOutOfSpace},
 	{Codes: "40* 55P03", Fault: counter.FaultBusy}, // a deadlock or a serialization failure; lock_timeout
 }
 

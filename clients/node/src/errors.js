@@ -23,7 +23,7 @@ function shown(value) {
 /**
  * Why the store failed. 'denied', 'of another kind', 'not set up' (it has no database of that number) and 'foreign'
  * need an operator; the others pass.
- * @typedef {'unreachable' | 'slow' | 'read-only' | 'out of memory' | 'loading' | 'busy' | 'failover' | 'denied' |
+ * @typedef {'unreachable' | 'slow' | 'read-only' | 'out of space' | 'loading' | 'busy' | 'failover' | 'denied' |
  *   'of another kind' | 'not set up' | 'foreign' | 'unexpected reply' | 'error'} Fault
  */
 

@@ -188,9 +188,9 @@ export class Store {
 
 /** @type {[string, Fault][]} the codes with which the errors of servers begin */
 const REPLIES = [
-  ['READONLY', 'read-only'], ['OOM', 'out of memory'], ['LOADING', 'loading'], ['BUSY', 'busy'],
+  ['READONLY', 'read-only'], ['OOM', 'out of space'], ['LOADING', 'loading'], ['BUSY', 'busy'],
   ['MASTERDOWN', 'failover'], ['CLUSTERDOWN', 'failover'], ['TRYAGAIN', 'failover'], ['MOVED', 'failover'],
-  ['ASK', 'failover'], ['NOREPLICAS', 'failover'], ['MISCONF', 'out of memory'], ['NOAUTH', 'denied'],
+  ['ASK', 'failover'], ['NOREPLICAS', 'failover'], ['MISCONF', 'read-only'], ['NOAUTH', 'denied'],
   ['WRONGPASS', 'denied'], ['NOPERM', 'denied'], ['ERR AUTH', 'denied'], ['ERR invalid password', 'denied'],
   ['ERR Protocol error: unauthenticated', 'denied'],
   ["ERR The user executing the script can't", 'denied'], ['ERR ACL failure in script', 'denied'],

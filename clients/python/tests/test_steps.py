@@ -207,7 +207,7 @@ def test_replies_that_are_none(reply):
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ("READONLY You can't write", Fault.READ_ONLY), ("OOM command not allowed", Fault.OUT_OF_MEMORY),
+        ("READONLY You can't write", Fault.READ_ONLY), ("OOM command not allowed", Fault.OUT_OF_SPACE),
         ("ERR Error running script (call to f_1): @user_script:1: -READONLY You can't", Fault.READ_ONLY),
         ("unknown command 'EVALSHA'", Fault.OTHER_KIND), ("ERR something", Fault.OTHER), ("NOPERM no", Fault.DENIED),
         ("DB index is out of range", Fault.NOT_SET_UP), ("ERR SELECT is not allowed in cluster mode", Fault.NOT_SET_UP),

@@ -28,7 +28,7 @@ class Fault(str, Enum):
     UNREACHABLE = "unreachable"
     SLOW = "slow"
     READ_ONLY = "read-only"
-    OUT_OF_MEMORY = "out of memory"
+    OUT_OF_SPACE = "out of space"
     LOADING = "loading"
     BUSY = "busy"
     FAILOVER = "failover"
@@ -74,7 +74,7 @@ class ReplyError(StoreError):
 
 # The error codes in the replies of servers.
 _CODES = (
-    ("READONLY", Fault.READ_ONLY), ("OOM", Fault.OUT_OF_MEMORY), ("MISCONF", Fault.OUT_OF_MEMORY),
+    ("READONLY", Fault.READ_ONLY), ("OOM", Fault.OUT_OF_SPACE), ("MISCONF", Fault.READ_ONLY),
     ("LOADING", Fault.LOADING), ("BUSY", Fault.BUSY), ("MASTERDOWN", Fault.FAILOVER), ("CLUSTERDOWN", Fault.FAILOVER),
     ("TRYAGAIN", Fault.FAILOVER), ("MOVED", Fault.FAILOVER), ("ASK", Fault.FAILOVER), ("NOREPLICAS", Fault.FAILOVER),
     ("NOAUTH", Fault.DENIED), ("WRONGPASS", Fault.DENIED), ("NOPERM", Fault.DENIED), ("ERR AUTH", Fault.DENIED),
