@@ -68,8 +68,12 @@ func (e *Endpoint) post(ctx context.Context, cancel context.CancelFunc, d amqp.D
 	if err != nil {
 		now = time.Now()
 	}
+	text := drain(response.Body, secrets)
+	if coding := response.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		text = "(its body is encoded)"
+	}
 	return reply{
-		status: response.StatusCode, retryAfter: response.Header.Get("Retry-After"), text: drain(response.Body, secrets),
+		status: response.StatusCode, retryAfter: response.Header.Get("Retry-After"), text: text,
 		location: hide(redirect(response.Header.Get("Location")), secrets),
 	}.judge(now)
 }
@@ -216,6 +220,7 @@ func headers(queue string, d amqp.Delivery, a consumer.Attempt) http.Header {
 		}
 	}
 	set("User-Agent", "strikes")
+	set("Accept-Encoding", "identity")
 	set("Content-Type", safe(d.ContentType))
 	set("Content-Encoding", safe(d.ContentEncoding))
 	set("Strikes-Message-Id", encode(d.MessageId))

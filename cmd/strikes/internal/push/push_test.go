@@ -138,6 +138,10 @@ func TestWhatAnEndpointDoes(t *testing.T) {
 		{name: "says nothing", handler: status(400, ""), want: consumer.OutcomeRetry, says: "HTTP 400 Bad Request"},
 		{name: "rejects", handler: status(422, "bad order"), want: consumer.OutcomeDeadLetter,
 			says: "HTTP 422 Unprocessable Entity: bad order"},
+		{name: "encodes its response", handler: func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "br")
+			status(500, "\x8b\x03\x80no stock\x03")(w, r)
+		}, want: consumer.OutcomeRetry, says: "HTTP 500 Internal Server Error: (its body is encoded)"},
 		{name: "is busy", handler: status(503, "later"), want: consumer.OutcomeNotCounted,
 			says: "HTTP 503 Service Unavailable: later"},
 		{name: "has a dead upstream", handler: status(502, ""), want: consumer.OutcomeCrash, says: "HTTP 502 Bad Gateway"},
@@ -351,7 +355,8 @@ func TestRequest(t *testing.T) {
 		"Strikes-Generation": "header:g%201", "Strikes-Attempt": "1",
 		"Strikes-Limit": "4", "Strikes-Redelivered": "true",
 		"Traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-		"Tracestate":  "a=1", "User-Agent": "strikes", "Content-Length": fmt.Sprint(len(payload)),
+		"Tracestate":  "a=1", "User-Agent": "strikes", "Accept-Encoding": "identity",
+		"Content-Length": fmt.Sprint(len(payload)),
 	} {
 		got := r.Header.Get(name)
 		if name == "Content-Length" {
