@@ -12,6 +12,7 @@ import threading
 import time
 import uuid
 from collections import Counter as Tally
+from urllib.parse import urlsplit
 
 import pika
 import pytest
@@ -345,6 +346,39 @@ def test_a_connection_that_is_cut(start, queue, amqp_url):
     proxy.close()
     assert queue.depth() == 0 and queue.dead_letters() == []
     assert all(seen[1] == 1 for seen in calls.seen), "a lost connection was counted"
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [({"path": "/no-such-host"}, "NOT_ALLOWED - vhost no-such-host not found"), ({"netloc": ""}, "ACCESS_REFUSED")],
+    ids=["virtual host", "password"],
+)
+def test_refused_credentials(start, amqp_url, changed, says):
+    url = urlsplit(amqp_url)
+    if "netloc" in changed:
+        changed = {"netloc": f"guest:wrong@{url.hostname}:{url.port}"}
+    consumer = start("orders", Calls(), amqp=url._replace(**changed).geturl())
+    until(lambda: consumer.ended)
+    with pytest.raises(Exception, match=says):
+        consumer.stop()
+
+
+@pytest.mark.parametrize("sent", [b"PLAIN", b"\x00\x0a\x00\x28"], ids=["credentials", "virtual host"])
+def test_a_handshake_that_is_cut_is_no_refusal(start, classic, amqp_url, sent):
+    """As by a broker that is restarted three times while a consumer starts."""
+    left = [1, 2, 3]
+
+    def change(data):
+        if sent in data and left:
+            left.pop()
+            raise OSError
+        return data
+
+    proxy, calls = Proxy(amqp_url, change=lambda: change), Calls()
+    classic.publish(b"", "1")
+    start(classic.name, calls, amqp=proxy.url)
+    until(lambda: calls.seen)
+    assert left == []
 
 
 def test_a_broker_that_is_away_is_logged_once_a_minute(start, monkeypatch, caplog):

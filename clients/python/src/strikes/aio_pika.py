@@ -28,8 +28,8 @@ from .aio import AsyncControl, AsyncDriver, AsyncHandler, Tasks, drive_late, run
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, OPEN_TIMEOUT, MOST_STUCK, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused,
-    Sequence, SessionLost, Stuck, Undecodable, Unreadable, check_url, lanes_refusal, session_error,
+    CARE_FOR, CLOSE_TIMEOUT, OPEN_TIMEOUT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed,
+    Refused, Sequence, SessionLost, Stuck, Undecodable, Unreadable, check_url, lanes_refusal, session_error,
 )
 from .counter import AsyncCounter
 from .decide import Step
@@ -253,6 +253,9 @@ async def _connect(url: str, seconds: float = OPEN_TIMEOUT) -> Any:
                 if isinstance(writer, asyncio.StreamWriter):
                     writer.transport.abort()
             error = error.__cause__ or error.__context__
+        for frame in failed.args:  # aiormq 6.4 does not say why the virtual host was refused
+            if isinstance(frame, pamqp.commands.Connection.Close):
+                raise (ax.ConnectionNotAllowed if frame.reply_code == NOT_ALLOWED else SessionLost)(frame.reply_text)
         raise
 
 

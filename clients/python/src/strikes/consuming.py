@@ -203,8 +203,7 @@ class Sequence:
 
         It raises the error if another session would not help.
 
-        Credentials count as refused after two sessions in a row:
-        a socket that is closed in the handshake looks the same.
+        Credentials count as refused after two sessions in a row.
         A connection limit passes: the broker counts a lost connection until it misses its heartbeats.
         """
         denied = denied and "connection limit (" not in str(error)

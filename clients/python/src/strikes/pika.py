@@ -38,6 +38,7 @@ TICK = 0.2
 """Seconds after which a stop is noticed. A signal handler may call stop, so it only sets a flag."""
 
 FLOW = set(Flow.__dataclass_fields__)
+_REFUSALS = (pika.exceptions.ProbableAuthenticationError, pika.exceptions.ProbableAccessDeniedError)
 
 
 class Consumer:
@@ -87,9 +88,8 @@ class Consumer:
                 try:
                     self._connection(sequence, late, control, breaker)
                 except (StrikesError, pika.exceptions.AMQPError, OSError) as error:
-                    denied = isinstance(
-                        error, (pika.exceptions.ProbableAuthenticationError, pika.exceptions.ProbableAccessDeniedError)
-                    )
+                    # pika takes a socket that is closed in the handshake for a refusal
+                    denied = isinstance(error, _REFUSALS) and "ConnectionClosedByBroker" in str(error)
                     delay = sequence.after(error, time.monotonic() - began, denied, self._stopping)
                     sequence.tell(self._settings.logger, self._settings.queue, delay, error)
                     self._pause(delay)
