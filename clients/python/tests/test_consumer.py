@@ -363,6 +363,21 @@ def test_refused_credentials(start, amqp_url, changed, says):
         consumer.stop()
 
 
+@pytest.mark.parametrize(("query", "want"), [("", 10), ("?heartbeat=30", 30), ("?heartbeat=0", 0)])
+def test_the_heartbeat(classic, amqp_url, redis_url, query, want):
+    sent = []
+
+    def change(data):
+        sent.append(data)
+        return data
+
+    proxy = Proxy(amqp_url, change=lambda: change)
+    consumer = Running("pika", classic.name, Calls(), proxy.url + query, redis_url, "t")
+    tune_ok = re.compile(rb"\0\x0a\0\x1f.{6}(..)", re.DOTALL)
+    until(lambda: (found := tune_ok.search(b"".join(sent))) and struct.unpack(">H", found[1]) == (want,))
+    consumer.stop()
+
+
 @pytest.mark.parametrize("sent", [b"PLAIN", b"\x00\x0a\x00\x28"], ids=["credentials", "virtual host"])
 def test_a_handshake_that_is_cut_is_no_refusal(start, classic, amqp_url, sent):
     """As by a broker that is restarted three times while a consumer starts."""

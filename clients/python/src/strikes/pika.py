@@ -37,6 +37,9 @@ from .wire import ChannelClosed, Wire, is_unconverted, is_undecodable
 TICK = 0.2
 """Seconds after which a stop is noticed. A signal handler may call stop, so it only sets a flag."""
 
+HEARTBEAT = 10
+"""Seconds, as in Go and Node.js. With that of the broker, 60 s, a frozen process keeps its messages for minutes."""
+
 FLOW = set(Flow.__dataclass_fields__)
 _REFUSALS = (pika.exceptions.ProbableAuthenticationError, pika.exceptions.ProbableAccessDeniedError)
 
@@ -56,6 +59,8 @@ class Consumer:
         if isinstance(amqp, str):
             check_url(amqp)
             amqp = pika.URLParameters(amqp)
+            if amqp.heartbeat is None:
+                amqp.heartbeat = HEARTBEAT
         self._parameters = amqp
         self._flow = Flow(**{name: settings.pop(name) for name in FLOW & settings.keys()})
         self._settings = Settings.of(queue, {"vhost": self._parameters.virtual_host, **settings}, FLOW)
