@@ -41,7 +41,6 @@ type deadView struct {
 	Page    ops.DeadPage
 	Now     time.Time
 	More    string
-	Lane    bool // the store does not know lanes
 	Later   bool // not the first page
 }
 
@@ -55,10 +54,6 @@ func (c *Console) deadPage(r *http.Request) (page, error) {
 	after := r.FormValue("after")
 	v := deadView{Queue: queue, Filter: f, Kinds: deadletter.Kinds(), Now: time.Now(), Later: after != ""}
 	p := page{Screen: "dead", Queue: queue, Title: shown(queue) + ": dead letters"}
-	if f.Lane != "" {
-		v.Lane, p.View = true, v
-		return p, nil
-	}
 	budget := rowsBudget
 	if isLive(r) {
 		budget = liveBudget

@@ -15,7 +15,7 @@ import (
 )
 
 // filterNames are the conditions of a filter in an address.
-var filterNames = []string{"id", "group", "error", "kind", "older", "newer", "lane-header", "lane", "origin"}
+var filterNames = []string{"id", "group", "error", "kind", "older", "newer", "origin"}
 
 // filter picks dead letters, as an address says it.
 type filter struct {
@@ -32,7 +32,7 @@ func filterOf(q url.Values) (f filter, err error) {
 		}
 	}
 	f.Reason, f.Kind, f.Queue = f.values.Get("error"), deadletter.Kind(f.values.Get("kind")), f.values.Get("origin")
-	f.Group, f.Lane = f.values.Get("group"), f.values.Get("lane-header")
+	f.Group = f.values.Get("group")
 	if text := q.Get("error"); text != "" && deadletter.Sought(text) == "" {
 		return f, formError("the error to look for must have more than blanks and …, got " + shown(text))
 	}
@@ -54,12 +54,6 @@ func filterOf(q url.Values) (f filter, err error) {
 	}
 	if f.Newer > 0 && f.Newer < f.Older {
 		return f, formError("\"died within\" must not be less than \"died before\"")
-	}
-	if lane := q.Get("lane"); f.Lane != "" { // as it is, and it may be empty
-		f.LaneValue = lane
-		f.values.Set("lane", lane)
-	} else if lane != "" {
-		return f, formError("the lane " + shown(lane) + " needs the name of its header")
 	}
 	return f, nil
 }
@@ -131,8 +125,7 @@ func (f filter) Text() string {
 		if v := f.values.Get(name); v != "" {
 			parts = append(parts, map[string]string{
 				"id": "with the id ", "group": "of the group ", "error": "whose error contains ", "kind": "of the kind ",
-				"older": "that died before the last ", "newer": "that died within the last ", "lane-header": "with the header ",
-				"lane": "whose value is ", "origin": "that died in ",
+				"older": "that died before the last ", "newer": "that died within the last ", "origin": "that died in ",
 			}[name]+shown(v))
 		}
 	}

@@ -3,7 +3,6 @@ package console
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -18,8 +17,6 @@ import (
 const (
 	// samples is how many dead letters a preview shows.
 	samples = 5
-	// mostCounted is how many dead letters a preview reads at most, if the store's records cannot answer it.
-	mostCounted = 2000
 	// stopAfter is how many replayed messages may fail again.
 	stopAfter = 5
 	// watchFor is how long a replay watches whether the last messages fail again.
@@ -38,7 +35,6 @@ type replayView struct {
 	Count       int  // of the preview
 	Partial     bool // more were not counted
 	Whole       bool // everything in the dead-letter queue is meant, and no other queue shares it
-	Unread      bool // only reading the messages shows which are meant, and a visitor must ask for that first
 	Samples     []*deadletter.Message
 	Last        string              // audit id of the last replay or drop; the form sends it back
 	Interrupted *counter.AuditEntry // a replay that did not report its end
@@ -46,9 +42,9 @@ type replayView struct {
 	Lanes       int                 // blocked ones: a replay or drop would lose their order
 }
 
-// verbOf returns VerbDrop for /drop and for /count?verb=drop, and VerbReplay for all others.
+// verbOf returns VerbDrop for /drop, and VerbReplay for all others.
 func verbOf(r *http.Request) Verb {
-	if r.URL.Path == "/drop" || r.URL.Path == "/count" && r.URL.Query().Get("verb") == string(VerbDrop) {
+	if r.URL.Path == "/drop" {
 		return VerbDrop
 	}
 	return VerbReplay
@@ -85,10 +81,6 @@ func (c *Console) jobPage(r *http.Request) (page, error) {
 		return p, err
 	}
 	p.View = v
-	if v.Unread {
-		p.Title = shown(queue) + ": " + string(verb) + " by header"
-		return p, nil
-	}
 	p.Title = fmt.Sprintf("%s: %s would be %s", shown(queue), plural(v.Count, "dead letter"), done(verb))
 	return p, nil
 }
@@ -112,51 +104,24 @@ func headlineOfJob(v replayView) string {
 	return fmt.Sprintf("%s: %s ended, %s", about, verb, end)
 }
 
-// preview counts the dead letters that the filter picks, from the store's records, or from the queue if only its
-// messages tell.
+// preview counts the dead letters that the filter picks, from the store's records.
 func (c *Console) preview(r *http.Request, v *replayView) error {
 	ctx, q := r.Context(), c.records(v.Queue)
 	groups, err := q.Groups(ctx, ops.DeadQuery{Filter: v.Filter.Filter, Budget: countWithin / 4})
-	switch {
-	case errors.Is(err, ops.ErrLane) && r.Method != http.MethodPost:
-		// reading returns each message, so only a form asks for it
-		v.Unread, err = true, nil
-	case errors.Is(err, ops.ErrLane):
-		err = c.previewQueue(ctx, v)
-	case err == nil:
-		v.Count, v.Partial = groups.Count, groups.Partial
-		if v.Whole = v.Filter.Everything() && c.broker.Alone(ctx, v.Queue); v.Whole { // there may be some without a record
-			waiting, cancel := context.WithTimeout(ctx, c.patience.answer)
-			defer cancel()
-			if a := c.statusOf(v.Queue).get(waiting, liveEvery); a.Known && a.Err == nil && a.Value.Dead.Holds != nil {
-				v.Count, v.Partial = *a.Value.Dead.Holds, false
-			}
-		}
-		var page ops.DeadPage
-		page, err = q.Dead(ctx, ops.DeadQuery{Filter: v.Filter.Filter, Limit: samples})
-		v.Samples = page.Dead
-	}
-	return err
-}
-
-func (c *Console) previewQueue(ctx context.Context, v *replayView) error {
-	q, _, err := c.broker.DeadLetters(ctx, v.Queue, deadletter.Queue{})
 	if err != nil {
 		return err
 	}
-	for m, err := range q.BrowsePart(ctx, v.Filter.of(v.Queue), deadletter.Bounds{AtMost: mostCounted, Bytes: mostRead}) {
-		if errors.Is(err, deadletter.ErrUnread) {
-			v.Partial = true
-			break
-		}
-		if err != nil {
-			return err
-		}
-		if v.Count++; v.Count <= samples {
-			v.Samples = append(v.Samples, m)
+	v.Count, v.Partial = groups.Count, groups.Partial
+	if v.Whole = v.Filter.Everything() && c.broker.Alone(ctx, v.Queue); v.Whole { // there may be some without a record
+		waiting, cancel := context.WithTimeout(ctx, c.patience.answer)
+		defer cancel()
+		if a := c.statusOf(v.Queue).get(waiting, liveEvery); a.Known && a.Err == nil && a.Value.Dead.Holds != nil {
+			v.Count, v.Partial = *a.Value.Dead.Holds, false
 		}
 	}
-	return nil
+	page, err := q.Dead(ctx, ops.DeadQuery{Filter: v.Filter.Filter, Limit: samples})
+	v.Samples = page.Dead
+	return err
 }
 
 // findLast looks for the last replay or drop, which may not have reported its end.
@@ -177,19 +142,6 @@ func (c *Console) findLast(ctx context.Context, v *replayView) error {
 		}
 		return nil
 	}
-	return nil
-}
-
-// countPage previews a replay or a drop whose dead letters are found by reading the queue.
-func (c *Console) countPage(w http.ResponseWriter, r *http.Request) error {
-	if verb := Verb(r.URL.Query().Get("verb")); verb != VerbReplay && verb != VerbDrop {
-		return formError("the address does not say whether to replay or to drop")
-	}
-	p, err := c.jobPage(r)
-	if err != nil {
-		return err
-	}
-	c.render(w, r, http.StatusOK, p)
 	return nil
 }
 
@@ -225,15 +177,11 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 		return refuse(http.StatusConflict, "Another replay or drop of this queue began meanwhile, so nothing was done. The "+
 			"page now shows the dead letters that are left.")
 	}
-	// The number of the form, which the visitor saw, is lowered to the present number. A filter by header would read the
-	// whole queue once more; the job does that itself.
-	if f.Lane == "" {
-		if err := c.preview(r, &v); err != nil {
-			return err
-		}
-		j.Of, j.Whole = min(j.Of, v.Count), v.Whole
+	// the number of the form, which the visitor saw, is lowered to the present number
+	if err := c.preview(r, &v); err != nil {
+		return err
 	}
-	if j.Of < 1 {
+	if j.Of, j.Whole = min(j.Of, v.Count), v.Whole; j.Of < 1 {
 		return refuse(http.StatusUnprocessableEntity, "There are no such dead letters now.")
 	}
 	run, err := c.prepare(r.Context(), j, rate)

@@ -225,19 +225,16 @@ func TestDrop(t *testing.T) {
 
 // TestSharedDeadLetterQueue: the page of a queue leaves the dead letters of other queues where they are.
 func TestSharedDeadLetterQueue(t *testing.T) {
-	for _, filter := range [][]string{{}, {"error", "r"}, {"id", "m-1"}, {"lane-header", "tenant", "lane", "7"}} {
+	for _, filter := range [][]string{{}, {"error", "r"}, {"id", "m-1"}} {
 		f := newFixture(t, dropping(t), func(b *fakeBroker) { b.shared = true })
 		f.kill(t, "r", "m-1")
 		pay := *f.broker.dead.all[0]
 		pay.Queue, pay.Origin.Queue = "pay", "pay"
 		f.broker.dead.all = append([]*deadletter.Message{&pay}, f.broker.dead.all...)
 		for _, m := range f.broker.dead.all {
-			m.Publishing.MessageId, m.Publishing.Headers = m.Queue, amqp.Table{"tenant": 7}
+			m.Publishing.MessageId = m.Queue
 		}
 		page := checkPage(t, f, query("drop", filter...))
-		if w := f.post(query("count", append(filter, "verb", "drop")...), url.Values{}); len(filter) > 2 {
-			page = w.Body.String()
-		}
 		if !strings.Contains(page, "orders: 1 dead letter would be dropped") {
 			t.Errorf("%q: the preview: %s", filter, page)
 		}
@@ -316,17 +313,14 @@ func TestGroupsArePickedExactly(t *testing.T) {
 }
 
 func TestFilters(t *testing.T) {
-	f, err := filterOf(url.Values{"error": {"a&b"}, "older": {"2d"}, "id": {" x "}, "lane-header": {"k"}, "lane": {" v"},
+	f, err := filterOf(url.Values{"error": {"a&b"}, "older": {"2d"}, "id": {" x "},
 		"group": {"34fqn6qw"}})
 	again, errAgain := subjectOf(f.subject())
 	if err != nil || errAgain != nil || again.Link("dead", "q") != f.Link("dead", "q") || f.Older != 48*time.Hour ||
-		f.IDs[0] != " x " || f.LaneValue != " v" {
+		f.IDs[0] != " x " {
 		t.Errorf("%v, %v; %v, %v", f, err, again, errAgain)
 	}
-	if f, err := filterOf(url.Values{"lane-header": {"k"}}); err != nil || f.Lane != "k" || f.LaneValue != "" {
-		t.Errorf("the lane of messages whose header is empty: %v, %v", f, err)
-	}
-	for _, bad := range []url.Values{{"older": {"soon"}}, {"kind": {"x"}}, {"lane": {"x"}}, {"group": {"x"}},
+	for _, bad := range []url.Values{{"older": {"soon"}}, {"kind": {"x"}}, {"group": {"x"}},
 		{"older": {"2h"}, "newer": {"1h"}}, {"error": {" "}}, {"error": {"…"}, "id": {"x"}}} {
 		if _, err := filterOf(bad); err == nil {
 			t.Errorf("%v is taken", bad)
@@ -338,11 +332,8 @@ func TestFilters(t *testing.T) {
 func TestNoGetReadsTheQueue(t *testing.T) {
 	f := newFixture(t, Options{Allow: AllVerbs()})
 	f.kill(t, "r", "m-1", "m-2")
-	f.broker.dead.all[0].Publishing.Headers = amqp.Table{"tenant": "7"}
-	filter := []string{"lane-header", "tenant", "lane", "7"}
 	for _, path := range []string{
-		query("replay", filter...), query("drop", filter...), query("dead", filter...), query("replay"), query("drop"),
-		query("dead"),
+		query("replay"), query("drop"), query("dead"), query("replay", "error", "r"),
 		query("message", "id", "m-1"), query("queue"), "/" + link("live", "screen", "dead", "queue", "orders"),
 	} {
 		if w := f.get(path); w.Code != http.StatusOK {
@@ -351,18 +342,5 @@ func TestNoGetReadsTheQueue(t *testing.T) {
 	}
 	if n := f.broker.dead.browsed.Load(); n > 0 {
 		t.Errorf("GETs read the queue %d times", n)
-	}
-	says(t, f.get(query("replay", filter...)).Body.String(), `action="count?`)
-	body := f.post(query("count", append(filter, "verb", "replay")...), url.Values{}).Body.String()
-	if !strings.Contains(body, "1 dead letter would be replayed") || !strings.Contains(body, `name="count" value="1"`) ||
-		f.broker.dead.browsed.Load() != 1 {
-		t.Errorf("after a click: %s", body)
-	}
-	if b := f.broker.dead.bounds; b.AtMost == 0 || b.Bytes == 0 {
-		t.Errorf("the read is not bounded: %+v", b)
-	}
-	for _, verb := range []string{"", "reset"} {
-		answers(t, f.post(query("count", append(filter, "verb", verb)...), url.Values{}), http.StatusUnprocessableEntity,
-			"whether to replay or to drop")
 	}
 }

@@ -37,7 +37,6 @@ func (c *Console) routes() *http.ServeMux {
 		"POST /message":     c.act(c.readMessage),
 		"GET /replay":       c.show(c.jobPage),
 		"POST /replay":      c.act(c.begin),
-		"POST /count":       c.act(c.countPage),
 		"GET /drop":         c.show(c.jobPage),
 		"POST /drop":        c.act(c.begin),
 		"GET /lanes":        c.show(c.lanesPage),

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/reason"
 )
@@ -23,17 +22,13 @@ type Filter struct {
 	Older time.Duration // died at least so long ago; if zero, at any time
 	Newer time.Duration // died at most so long ago; if zero, at any time
 
-	// Lane is the name of a header, and LaneValue its value as text, as consume --lane-header makes it. If Lane is empty,
-	// any message matches.
-	Lane, LaneValue string
-
 	match func(*Message) bool // nil: any
 }
 
 // Everything reports whether the filter picks every dead letter.
 func (f Filter) Everything() bool {
 	return len(f.IDs) == 0 && f.Queue == "" && f.Source == "" && f.Kind == "" && f.Reason == "" && f.Group == "" &&
-		f.Older == 0 && f.Newer == 0 && f.Lane == "" && f.match == nil
+		f.Older == 0 && f.Newer == 0 && f.match == nil
 }
 
 // NeedsRecords reports whether the filter depends on the counter's records.
@@ -52,11 +47,6 @@ func (f Filter) early(m *Message, now time.Time) bool {
 		return false
 	case f.match != nil && !f.match(m):
 		return false
-	case f.Lane != "":
-		v, ok := m.Publishing.Headers[f.Lane]
-		if !ok || broker.HeaderText(v) != f.LaneValue {
-			return false
-		}
 	}
 	if f.Older == 0 && f.Newer == 0 {
 		return true

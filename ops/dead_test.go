@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,9 +90,6 @@ func TestDead(t *testing.T) {
 	if got := get(DeadQuery{Filter: deadletter.Filter{Reason: "no such"}, Budget: 1}); !got.Partial || got.Next == "" ||
 		len(got.Dead) > 0 {
 		t.Errorf("a budget: %v, %+v", ids(got.Dead), got)
-	}
-	if _, err := q.Dead(t.Context(), DeadQuery{Filter: deadletter.Filter{Lane: "customer"}}); !errors.Is(err, ErrLane) {
-		t.Errorf("by lane: %v", err)
 	}
 	if err := q.Store.NoteRemoved(t.Context(), "/", "orders", []counter.Message{{ID: "07"}}); err != nil {
 		t.Fatal(err)

@@ -94,7 +94,7 @@ type Groups struct {
 // Groups groups the dead letters of which the store has records, as of when it is called. The query's Limit is that of
 // the records which are read, and its Budget ends the count early.
 func (q *Queue) Groups(ctx context.Context, query DeadQuery) (out Groups, err error) {
-	if len(query.Filter.IDs) > 0 || query.Filter.Lane != "" {
+	if len(query.Filter.IDs) > 0 {
 		var tally Tally
 		for m, err := range q.EachDead(ctx, query.Filter) {
 			if err != nil {

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"slices"
 	"time"
@@ -11,15 +10,12 @@ import (
 	"github.com/strikesmq/strikes/deadletter"
 )
 
-// ErrLane is returned for a filter by lane, which needs the messages themselves.
-var ErrLane = errors.New("records: a filter by lane needs the messages: the records do not have their headers")
-
 // DeadQuery asks for the dead letters of a queue.
 type DeadQuery struct {
-	Filter deadletter.Filter // without Lane
-	Limit  int               // how many at most; 0: all
-	After  string            // DeadPage.Next of the page before; empty: the newest
-	Budget time.Duration     // ends the search for more; 0: none
+	Filter deadletter.Filter
+	Limit  int           // how many at most; 0: all
+	After  string        // DeadPage.Next of the page before; empty: the newest
+	Budget time.Duration // ends the search for more; 0: none
 }
 
 // DeadPage is one page of dead letters, the newest first. Replayed and dropped ones are not among them.
@@ -69,8 +65,8 @@ func (q *Queue) EachDead(ctx context.Context, filter deadletter.Filter) iter.Seq
 	}
 }
 
-// Knows reports whether the store's records can tell which dead letters of the queue a filter picks. They have no
-// headers, nothing of messages that died in other queues, and nothing of those that the broker dead-lettered by
+// Knows reports whether the store's records can tell which dead letters of the queue a filter picks. They have
+// nothing of messages that died in other queues, and nothing of those that the broker dead-lettered by
 // itself or that were not counted: the key of a group does not tell whether it is one of these.
 func (q *Queue) Knows(filter deadletter.Filter) bool {
 	switch filter.Kind {
@@ -78,17 +74,14 @@ func (q *Queue) Knows(filter deadletter.Filter) bool {
 		deadletter.KindUnknown:
 		return false
 	default:
-		return filter.Lane == "" && filter.Group == "" && (filter.Queue == "" || filter.Queue == q.Name)
+		return filter.Group == "" && (filter.Queue == "" || filter.Queue == q.Name)
 	}
 }
 
 // tombstones yields the records of the dead letters with the ids of a filter, or of all, the newest first. It yields an
 // error once and stops.
 func (q *Queue) tombstones(ctx context.Context, filter deadletter.Filter, after string) iter.Seq2[counter.Dead, error] {
-	switch {
-	case filter.Lane != "":
-		return func(yield func(counter.Dead, error) bool) { yield(counter.Dead{}, ErrLane) }
-	case len(filter.IDs) == 0:
+	if len(filter.IDs) == 0 {
 		return q.Store.Dead(ctx, q.VHost, q.Name, after)
 	}
 	return func(yield func(counter.Dead, error) bool) {

@@ -85,8 +85,6 @@ func (c *deadFilter) addTo(cmd *cobra.Command) {
 	f.StringVar(&c.picks.Group, "group", "", "only those of the group with this `KEY`, which dead list --groups shows")
 	cli.Age(f, &c.picks.Older, "older-than", "only those that died this `TIME` ago, or earlier: 90s, 12h or 7d")
 	cli.Age(f, &c.picks.Newer, "newer-than", "only those that died within this `TIME`")
-	f.StringVar(&c.picks.LaneValue, "lane", "", "only those whose header --lane-header has this `VALUE`")
-	f.StringVar(&c.picks.Lane, "lane-header", "", "the header `NAME` whose value --lane gives")
 	f.StringVar(&c.picks.Queue, "origin", "", "those that died in this `QUEUE`, which shares the dead-letter queue")
 }
 
@@ -125,8 +123,6 @@ func (c *deadFilter) filter(w *deadWhere, queue string, ids []string) (deadlette
 		return f, cli.Refused("error", f.Reason, "a text of which more than blanks and … is left")
 	case w.Changed("origin") && f.Queue == "":
 		return f, cli.Refused("origin", f.Queue, "the name of a queue")
-	case w.Changed("lane") != (f.Lane != ""), w.Changed("lane-header") != (f.Lane != ""):
-		return f, cli.Misusef("--lane VALUE and --lane-header NAME go together: the lane is the value of that header")
 	case w.Changed("group") && !reason.IsKey(f.Group):
 		return f, cli.Refused("group", f.Group, "one of the keys that dead list --groups shows")
 	case f.Older < 0 || f.Newer < 0:
@@ -327,9 +323,6 @@ func filterText(f deadletter.Filter, most int) string {
 	add("--group", f.Group)
 	add("--kind", string(f.Kind))
 	add("--origin", f.Queue)
-	if f.Lane != "" {
-		words = append(words, "--lane-header "+f.Lane, "--lane "+f.LaneValue)
-	}
 	if f.Older > 0 {
 		add("--older-than", f.Older.String())
 	}

@@ -184,7 +184,7 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 			for l, err := range q.dead.BrowsePart(ctx, f, deadletter.Bounds{Picked: limit}) {
 				p.Finish()
 				unreadable := errors.Is(err, deadletter.ErrUndecodable) || errors.Is(err, deadletter.ErrWorn)
-				if unreadable && q.store != nil && f.Lane == "" { // for a reason that lies in one of its messages
+				if unreadable && q.store != nil { // for a reason that lies in one of its messages
 					fmt.Fprintf(c.Err, "%s\nThe following is from the store's records; messages may have left the queue since.\n",
 						printable.Text(cli.Plain(q.wayOut(err)), ""))
 					*source = render.FromStore
@@ -197,12 +197,9 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 			}
 		}, source, nil
 	}
-	if f.Lane != "" {
-		return nil, nil, cli.Misusef("--lane needs the messages of queue %s, which is not read (--force reads it): %s",
-			q.where(), why(q))
-	}
 	if q.store == nil {
-		return nil, nil, cli.Misusef("queue %s is not read (--force reads it): %s", q.where(), why(q))
+		return nil, nil, cli.Misusef("queue %s is not read (--force reads it): %s", q.where(),
+			q.dead.Handling.Why)
 	}
 	if !records {
 		has := "Another consumer holds some or all of its messages"
@@ -219,13 +216,6 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 			q.where(), printable.Text(q.dead.Handling.Why, ""), has)
 	}
 	return q.records().EachDead(ctx, f), new(render.FromStore), nil
-}
-
-func why(q *dlq) string {
-	if q.dead.Handling.Why == "" {
-		return "the records do not have it"
-	}
-	return q.dead.Handling.Why
 }
 
 // progress shows how far the work on the queue is. The caller finishes it.

@@ -159,7 +159,7 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 // newest returns the name of the newest dead letter that the filter picks, by the store's records. If they have none,
 // it is the first one in the queue.
 func (q *dlq) newest(ctx context.Context, f deadletter.Filter) (string, error) {
-	if q.store != nil && f.Lane == "" {
+	if q.store != nil {
 		page, err := q.records().Dead(ctx, ops.DeadQuery{Filter: f, Limit: 1})
 		if err != nil {
 			return "", err

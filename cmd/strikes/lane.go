@@ -449,16 +449,9 @@ func (c *deadChange) refuseBlocked(ctx context.Context, q *dlq, lanes []string, 
 	if broker.IsPartition(at, q.dead.Partitioned) {
 		at = q.dead.Partitioned
 	}
-	list := shell.Operands(at)
-	lane := fmt.Sprintf("%s LANE %s one", list, v.does)
-	if f := v.filter; f.Lane != "" {
-		if _, _, err := q.findLane(ctx, f.LaneValue); err == nil {
-			lane = fmt.Sprintf("%s %s this one", shell.Operands(q.queue, f.LaneValue), v.does)
-		}
-	}
-	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %s shows them, "+
-		"and strikes lane %s %s (--force does it anyway)",
-		printable.Name(at), printable.Plural(held, "blocked lane"), list, v.instead, lane)
+	return cli.Misusef("queue %s has %s, whose dead letters would lose their order: strikes lane list %[3]s shows them, "+
+		"and strikes lane %[4]s %[3]s LANE %[5]s one (--force does it anyway)", printable.Name(at),
+		printable.Plural(held, "blocked lane"), shell.Operands(at), v.instead, v.does)
 }
 
 // explainLane says what to do next, and gives an error its exit code. A LaneError names its lane itself.

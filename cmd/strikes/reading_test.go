@@ -131,7 +131,6 @@ func thatRead(t *testing.T, queue string, lines [][]string) (reads []func()) {
 
 // readingCommands are the commands that read, without the process around them.
 func readingCommands(t *testing.T, queue string) (reads []func()) {
-	byLane := []string{"--lane-header", "tenant", "--lane", "7"}
 	code, groups, errs := inProcess(t, queue, "dead", "list", queue, "--groups", "--records", "--json")
 	var group struct{ Key string }
 	if err := json.NewDecoder(strings.NewReader(groups)).Decode(&group); err != nil || group.Key == "" {
@@ -139,17 +138,14 @@ func readingCommands(t *testing.T, queue string) (reads []func()) {
 	}
 	return thatRead(t, queue, [][]string{
 		{"dead", "list", queue},
-		append([]string{"dead", "list", queue}, byLane...),
 		{"dead", "list", queue, "--groups", "--read"},
 		{"dead", "show", queue, "a"},
 		{"dead", "show", queue, "a", "--json"},
 		{"dead", "show", queue, "--group", group.Key},
 		{"dead", "show", queue, "--group", group.Key, "--no-store"},
-		append([]string{"dead", "replay", queue, "--dry-run"}, byLane...),
 		{"dead", "replay", queue, "--dry-run", "--all"},
 		{"dead", "replay", queue, "--dry-run", "--group", group.Key},
-		append([]string{"dead", "drop", queue, "--dry-run", "--to", "kept"}, byLane...),
-		append([]string{"dead", "replay", queue, "--yes", "--why", "none matches", "--error", "no such error"}, byLane...),
+		{"dead", "replay", queue, "--yes", "--why", "none matches", "--error", "no such error"},
 	})
 }
 
@@ -188,14 +184,13 @@ func readingPages(t *testing.T, queue string) (reads []func()) {
 	c, err := console.New(console.Options{Store: store, Dial: b.Dial, VHost: b.VHost, Management: managementURL(t)})
 	need(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	byLane := "queue=" + url.QueryEscape(queue) + "&lane-header=tenant&lane=7"
+	of := "queue=" + url.QueryEscape(queue) + "&lane=7"
 	for _, to := range []string{
-		"GET /queue?" + byLane, "GET /dead?" + byLane, "GET /replay?" + byLane, "GET /drop?" + byLane, "GET /lanes?" + byLane,
-		"GET /lane?verb=replay&" + byLane, "GET /lane?verb=release&" + byLane, "GET /lane?verb=drop&" + byLane,
+		"GET /queue?" + of, "GET /dead?" + of, "GET /replay?" + of, "GET /drop?" + of, "GET /lanes?" + of,
+		"GET /lane?verb=replay&" + of, "GET /lane?verb=release&" + of, "GET /lane?verb=drop&" + of,
 		"GET /message?id=a&queue=" + url.QueryEscape(queue), "POST /message?id=a&queue=" + url.QueryEscape(queue),
-		"POST /count?verb=replay&" + byLane, "POST /count?verb=drop&" + byLane,
-		"GET /live?screen=queue&" + byLane, "GET /live?screen=dead&" + byLane, "GET /live?screen=replay&" + byLane,
-		"GET /live?screen=lanes&" + byLane,
+		"GET /live?screen=queue&" + of, "GET /live?screen=dead&" + of, "GET /live?screen=replay&" + of,
+		"GET /live?screen=lanes&" + of,
 	} {
 		reads = append(reads, func() {
 			method, path, _ := strings.Cut(to, " ")
