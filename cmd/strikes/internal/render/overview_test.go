@@ -55,6 +55,18 @@ func TestOverviewOfAnOutage(t *testing.T) {
 	}
 }
 
+// TestSince: the first death that the store knows may be that of a message that was replayed since.
+func TestSince(t *testing.T) {
+	for still, want := range map[int64]string{77: " 77 2026-11-21T11:00:00Z ", 1: " 1 - "} {
+		var out bytes.Buffer
+		need(t, Overview(&out, ops.Overview{Time: noon, Queues: []ops.Summary{{Queue: "orders", StoreSeen: true,
+			Dead: ops.DeadLetters{Count: 77, Still: still, Since: earlierBy(time.Hour)}}}}, 0))
+		if s := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(s, want) {
+			t.Errorf("%q is not in %q", want, s)
+		}
+	}
+}
+
 // TestUnrecorded: a queue whose dead letters the store does not know does not look as if it had none.
 func TestUnrecorded(t *testing.T) {
 	dead := ops.DeadLetters{Unrecorded: 3}
