@@ -88,6 +88,12 @@ func (c *Collector) connect(ctx context.Context) (release func() bool, err error
 	return release, nil
 }
 
+// WithoutStore has the broker's figures, for the time while the store does not reply. It is escaped.
+func (s Status) WithoutStore() string {
+	return fmt.Sprintf("%s ready, %s, dead letters: %s; the counts of the store are not known",
+		printable.Plural(s.Ready, "message"), printable.Plural(s.Consumers, "consumer"), s.Dead.Holding())
+}
+
 // Collect asks broker, store and management API about a queue. After an error do not use the Status; a later call may
 // succeed. If only the store failed, the error has the broker's figures, such as "3 messages ready". For a queue that
 // does not exist it wraps broker.ErrNotFound. Lost tells a lost connection from a refusal.
@@ -104,8 +110,7 @@ func (c *Collector) Collect(ctx context.Context, about Question) (Status, error)
 		return s, err
 	}
 	if err := q.askStore(ctx, &s); err != nil {
-		return s, fmt.Errorf("%s ready, %s, dead letters: %s; the counts of the store are not known: %w",
-			printable.Plural(s.Ready, "message"), printable.Plural(s.Consumers, "consumer"), s.Dead.Holding(), err)
+		return s, fmt.Errorf("%s: %w", s.WithoutStore(), err)
 	}
 	q.askManagement(ctx, &s)
 	s.block(q.Most)

@@ -118,6 +118,8 @@ func (o *status) run(ctx context.Context, queue string) error {
 	switch {
 	case err != nil && c.Lost():
 		err = b.Explain(err)
+	case down != nil && errors.As(err, new(*counter.StoreError)): // down says the rest
+		err = errors.New(s.WithoutStore())
 	case errors.Is(err, ops.ErrPartition):
 		err = cli.Misuse(err)
 	}
