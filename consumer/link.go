@@ -9,7 +9,8 @@ import (
 // link is the session's side of the wire.
 type link struct {
 	channel    wire
-	alive      func() error // asks the broker, of a session that holds lanes
+	together   func(send func()) error // see acks.Options
+	alive      func() error            // asks the broker, of a session that holds lanes
 	tag        string
 	deliveries <-chan amqp.Delivery
 	closed     <-chan *amqp.Error // the channel, also with its connection

@@ -50,7 +50,7 @@ func (s *session) prepare(ctx, live context.Context) {
 		s.slots = newSlots(c.Concurrency)
 	}
 	s.acks = acks.New(acks.Options[*delivery]{
-		Prefetch: c.Prefetch, Idle: s.workers.idling,
+		Prefetch: c.Prefetch, Idle: s.workers.idling, Together: s.together,
 		Settled: func(d *delivery, err error) { s.settled(ctx, d, err) },
 	})
 }
@@ -66,6 +66,7 @@ func (s *session) open(conn *amqp.Connection) (*link, error) {
 		return nil, fmt.Errorf("consumer: queue %q: opening a channel: %w", s.Queue, err)
 	}
 	l := &link{channel: ch, tag: "strikes-" + token(tokens.Add(1)).String()}
+	l.together = func(send func()) error { return broker.Together(conn, send) }
 	l.closed = ch.NotifyClose(make(chan *amqp.Error, 1))
 	l.cancelled = ch.NotifyCancel(make(chan string, 1))
 	l.alive = func() error {
@@ -130,7 +131,7 @@ func (s *session) ofLink(ctx context.Context, l *link) error {
 func (s *session) serve(ctx context.Context, l *link) error {
 	live, kill := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop, halt := context.WithCancel(ctx) // so that an error that a handler returns after it ended ctx is not counted
-	s.link = l
+	s.link, s.together = l, l.together
 	s.prepare(stop, live)
 	s.consuming()
 	s.isConsuming(true)

@@ -56,6 +56,8 @@ type session struct {
 	acks *acks.Batcher[*delivery] // of the unsettled deliveries
 	link *link                    // once it consumes
 
+	together func(send func()) error // that of the link; nil without one
+
 	live    context.Context //nolint:containedctx // parent of those that handlers get, after the one that ends a session
 	end     func()          // ends the session in favour of another one
 	tasks   sync.WaitGroup  // deliveries that are not done with

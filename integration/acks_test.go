@@ -1,12 +1,18 @@
 package integration
 
 import (
+	"bytes"
+	"context"
 	"net"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -63,6 +69,80 @@ func ackAndBreak(t *testing.T, queue string, n int, lands bool) {
 	closed := conn.NotifyClose(make(chan *amqp.Error, 1))
 	_ = socket.Close()
 	<-closed
+}
+
+// TestAcksBehindAWaitingDelivery: acks that no run can cover, because an older delivery is not settled, are sent with
+// one system call.
+func TestAcksBehindAWaitingDelivery(t *testing.T) {
+	t.Parallel()
+	const n = 60
+	var writes ackWrites
+	queue := declared(t, topology.Quorum)
+	publish(t, queue, "m", n)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	var running atomic.Int32
+	waits := make(chan struct{})
+	c := consumer.Consumer{
+		Queue: queue, Counter: counter.NewMemory(nil), Prefetch: n, Concurrency: n,
+		Handler: func(_ context.Context, d amqp.Delivery) error {
+			if running.Add(1) == n { // the others go on together
+				close(waits)
+			}
+			<-waits
+			if d.DeliveryTag == 1 {
+				<-ctx.Done()
+			}
+			return nil
+		},
+	}
+	conn, err := consumer.Dialer(brokerURL(t), amqp.Config{Dial: writes.dial})(ctx)
+	need(t, err)
+	defer conn.Close()
+	ended := make(chan error)
+	go func() { ended <- c.Consume(ctx, conn) }()
+	eventually(t, "all acks but one sent", func() bool {
+		acks, _ := writes.so()
+		return acks == n-1
+	})
+	if _, most := writes.so(); most < 2 {
+		t.Errorf("each of %d acks had a system call of its own", n-1)
+	}
+	stop()
+	need(t, <-ended)
+}
+
+// ackWrites counts the acks that go to a socket.
+type ackWrites struct {
+	mu         sync.Mutex
+	acks, most int // in all, and in one write
+}
+
+func (w *ackWrites) so() (acks, most int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.acks, w.most
+}
+
+func (w *ackWrites) dial(network, addr string) (net.Conn, error) {
+	socket, err := amqp.DefaultDial(10*time.Second)(network, addr)
+	return ackSocket{socket, w}, err
+}
+
+type ackSocket struct {
+	net.Conn
+	writes *ackWrites
+}
+
+// basicAck begins the payload of such a frame: class and method.
+var basicAck = []byte{0, 60, 0, 80}
+
+func (s ackSocket) Write(b []byte) (int, error) {
+	s.writes.mu.Lock()
+	defer s.writes.mu.Unlock()
+	acks := bytes.Count(b, basicAck)
+	s.writes.acks, s.writes.most = s.writes.acks+acks, max(s.writes.most, acks)
+	return s.Conn.Write(b)
 }
 
 // returned empties a queue that has no consumer any more, and counts its messages.

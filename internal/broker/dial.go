@@ -23,7 +23,8 @@ import (
 // defaultTimeout bounds a dial, handshake included, unless the URL has a connection_timeout.
 const defaultTimeout = 10 * time.Second
 
-// Dial dials once, as consumer.Dialer documents. Unless it is nil, wrap replaces the socket.
+// Dial dials once, as consumer.Dialer documents. Unless it is nil, wrap replaces the socket. If it is nil, Together
+// gathers the connection's frames.
 func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Conn) net.Conn) (*amqp.Connection, error) {
 	within, err := timeout(url)
 	if err != nil {
@@ -37,6 +38,7 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 	}
 	hangUp, release := func() {}, func() bool { return true }
 	var began time.Time // the handshake
+	gathering := &gatheringSocket{}
 	config.Dial = func(network, addr string) (net.Conn, error) {
 		socket, err := connect(network, addr)
 		if err == nil && socket == nil {
@@ -48,6 +50,8 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 		began = time.Now()
 		if wrap != nil {
 			socket = wrap(socket)
+		} else {
+			gathering.Conn, socket = socket, gathering
 		}
 		hangUp = func() { _ = socket.Close() }
 		release = context.AfterFunc(ctx, hangUp) // the handshake takes no context
@@ -55,6 +59,9 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 	}
 	conn, err := amqp.DialConfig(url, clone(config))
 	if ended := !release(); err == nil && !ended {
+		if wrap == nil {
+			gathers(conn, gathering)
+		}
 		return conn, nil
 	}
 	hangUp() // amqp091-go leaves the socket open after some failures

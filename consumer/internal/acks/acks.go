@@ -3,6 +3,7 @@
 package acks
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -58,6 +59,9 @@ type Options[D any] struct {
 	// Idle reports whether a worker has nothing to do. It must not block.
 	Idle func() bool
 
+	// Together calls send and returns once the requests that send makes have been sent. If nil, it is only the call.
+	Together func(send func()) error
+
 	// Settled is called once for each delivery with a method, after its ack or nack was sent, or could not be. One
 	// goroutine at a time calls it, in the order of sending.
 	Settled func(D, error)
@@ -90,6 +94,9 @@ type Batcher[D any] struct {
 // New returns a Batcher without deliveries.
 func New[D any](o Options[D]) *Batcher[D] {
 	b := &Batcher[D]{Options: o, run: max(o.Prefetch/3, 1)}
+	if b.Together == nil {
+		b.Together = func(send func()) error { send(); return nil }
+	}
 	b.mu.Lock() // the first tick may come at any moment
 	defer b.mu.Unlock()
 	b.timer, b.armed = time.AfterFunc(Tick, b.tick), true
@@ -198,6 +205,33 @@ func (b *Batcher[D]) Pause() {
 	b.paused = true
 }
 
+// sendDue sends the settlements that are due, up to a pause.
+func (b *Batcher[D]) sendDue() {
+	var sent []settlement[D]
+	var errs []error
+	err := b.Together(func() {
+		for next := b.next(); next != nil; next = b.next() {
+			last := next[len(next)-1]
+			sent, errs = append(sent, next), append(errs, last.Method.settle(last.Channel, last.Tag, len(next) > 1))
+		}
+	})
+	for i, entries := range sent {
+		for _, e := range entries {
+			b.Settled(e.Delivery, cmp.Or(errs[i], err))
+		}
+	}
+}
+
+// next takes out the next settlement that is due; nil: there is none, or the Batcher is paused.
+func (b *Batcher[D]) next() (next settlement[D]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.paused && len(b.due) > 0 {
+		next, b.due = b.due[0], b.due[1:]
+	}
+	return next
+}
+
 // send settles the deliveries that are due, and unlocks the mutex meanwhile. If another goroutine sends, that one
 // looks once more. No other function settles.
 func (b *Batcher[D]) send() {
@@ -212,14 +246,8 @@ func (b *Batcher[D]) send() {
 			b.take()
 			continue
 		}
-		next := b.due[0]
-		b.due = b.due[1:]
 		b.mu.Unlock()
-		last := next[len(next)-1]
-		err := last.Method.settle(last.Channel, last.Tag, len(next) > 1)
-		for _, e := range next {
-			b.Settled(e.Delivery, err)
-		}
+		b.sendDue()
 		b.mu.Lock()
 	}
 	b.sending = false

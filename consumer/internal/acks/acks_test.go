@@ -1,7 +1,9 @@
 package acks
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -259,18 +261,51 @@ func TestBatcherLetsNoWorkerWait(t *testing.T) {
 	})
 }
 
+// pausing is a channel on which a Pause comes during a settlement.
+type pausing struct{ *fixture }
+
+func (p pausing) Ack(tag uint64, multiple bool) error {
+	p.Pause()
+	return p.recorder.Ack(tag, multiple)
+}
+
 // TestBatcherPausesInTheMiddle: after Pause nothing is settled, not even a delivery that was taken out before.
 func TestBatcherPausesInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := opened(2, 6)
-		f.Settled = func(uint64, error) { f.Pause() }
+		f.entries[2].Channel = pausing{f}
 		for _, tag := range []string{"2", "3", "4", "5"} {
 			f.settle(tag, false)
 		}
 		f.expect(t, "paused", "2")
-		f.Settled = func(uint64, error) {}
 		f.Hurry()
 		f.expect(t, "then", "2 3 4 5")
+	})
+}
+
+// TestBatcherSettlesTogether: settlements that are due at the same time are sent together. Each is reported after all
+// were sent, with its own error or that of the sending.
+func TestBatcherSettlesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := opened(2, 6)
+		calls, reported := 0, []string{}
+		lost := errors.New("lost")
+		f.Together = func(send func()) error {
+			calls++
+			send()
+			f.expect(t, "in one call", "2 3 4 5")
+			if len(reported) > 0 {
+				t.Errorf("%q were reported before all were sent", reported)
+			}
+			return lost
+		}
+		f.Settled = func(tag uint64, err error) { reported = append(reported, fmt.Sprint(tag, " ", err)) }
+		for _, tag := range []string{"2", "3", "4", "5"} {
+			f.settle(tag, false)
+		}
+		if want := []string{"2 lost", "3 lost", "4 lost", "5 lost"}; calls != 1 || !slices.Equal(reported, want) {
+			t.Errorf("%d calls, reported %q, want %q", calls, reported, want)
+		}
 	})
 }
 

@@ -1,0 +1,77 @@
+package broker
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"sync"
+	"weak"
+
+	amqp "github.com/rabbitmq/amqp091-go"
+)
+
+// sockets has the *gatheringSocket of each connection that can gather, by its weak pointer.
+var sockets sync.Map
+
+// gathers notes the socket of a connection, for as long as the connection is in use.
+func gathers(conn *amqp.Connection, socket *gatheringSocket) {
+	key := weak.Make(conn)
+	sockets.Store(key, socket)
+	runtime.AddCleanup(conn, func(key weak.Pointer[amqp.Connection]) { sockets.Delete(key) }, key)
+}
+
+// Together calls send, and then writes all frames that send has sent on conn with one system call. amqp091-go makes
+// one for each frame. When Together returns, the frames are in the kernel, or the error says that they may be lost. If
+// another program dialled conn, each frame is written as send sends it. Any number of goroutines may call Together.
+func Together(conn *amqp.Connection, send func()) error {
+	socket, ok := sockets.Load(weak.Make(conn))
+	if !ok {
+		send()
+		return nil
+	}
+	s := socket.(*gatheringSocket)
+	s.begin()
+	send()
+	return s.end()
+}
+
+// gatheringSocket keeps bytes while calls of Together are under way. The first of them to end writes all.
+type gatheringSocket struct {
+	net.Conn
+
+	mu        sync.Mutex
+	gathering int // calls of Together
+	gathered  []byte
+}
+
+func (s *gatheringSocket) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gathering++
+}
+
+func (s *gatheringSocket) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gathering == 0 {
+		return s.Conn.Write(b)
+	}
+	s.gathered = append(s.gathered, b...)
+	return len(b), nil
+}
+
+// end writes the gathered bytes. After an error it closes the socket, because amqp091-go has taken them for written.
+func (s *gatheringSocket) end() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gathering--
+	if len(s.gathered) == 0 {
+		return nil
+	}
+	_, err := s.Conn.Write(s.gathered)
+	s.gathered = s.gathered[:0]
+	if err != nil {
+		err = errors.Join(err, s.Close())
+	}
+	return err
+}
