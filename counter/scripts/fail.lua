@@ -41,7 +41,7 @@ return take(function(r, s, q)
   end
   local copy, above, lease, body = string.match(ARGV[s.at + s.width], '^delay (%d+) (%d+) (%d+) (%x+)$')
   if copy then
-    rarely().copies(r, s, copy, above, lease, body)
+    copies(r, s, copy, above, lease, body)
   elseif r.top then
     r.body, s.changed = 'x', true -- the body that this consumer has is not known
   end
@@ -90,7 +90,7 @@ return take(function(r, s, q)
   elseif r.state == 'exhausted' then
     code = 'EXHAUSTED'
   elseif r.state == 'skip' then
-    code, saves = rarely().exhaust(r, s, q), true
+    code, saves = exhaust(r, s, q), true
   elseif uncounted then
     code = 'UNCOUNTED'
   elseif holds_queue and old then
@@ -101,14 +101,14 @@ return take(function(r, s, q)
     code = 'HELD'
   elseif old then
     r.cause = 'too-old'
-    code, saves = rarely().exhaust(r, s, q), true
+    code, saves = exhaust(r, s, q), true
   elseif spent and decides then
-    code, saves = rarely().exhaust(r, s, q), true
+    code, saves = exhaust(r, s, q), true
   elseif spent then -- also if our reply was lost and the limit is lower now
     code = 'EXHAUSTED'
   elseif s.copy and (r.top or 0) < COPIES then
     if math.min(r.due - now, r.wait + 0) <= s.above then
-      rarely().stay(r, s)
+      stay(r, s)
     else
       code = rarely().move(r, s, q, code, counts and was ~= 'done')
     end

@@ -264,10 +264,58 @@ local function save(r, s, q, keep)
   call('SET', s.key, encode(r, ARGV[s.at + 2], ARGV[s.at + 3]), 'PX', keep == q.ttl and ARGV[1] or keep)
 end
 
--- rarely makes the functions that few steps need. Creating a function costs as much as a command, in every call, so
--- these are made only for a step that needs one: rarely().exhaust(r, s, q).
+-- exhaust writes the tombstone.
+local function exhaust(r, s, q)
+  if r.state == 'skip' then -- the note is the first
+    local _, ends, by, why = string.find(r.notes, '^skip %d+ (%d+) (%d+)\n')
+    if r.first == '0' then r.first = q.at end
+    r.last = string.format('%d', math.max(0, q.now - r.first))
+    r.cause, r.reason = 'skipped', string.sub(r.notes, ends + by + 1, ends + by + why)
+  end
+  r.state, r.binds, s.died = 'exhausted', string.format('%d', q.now + BINDS), true
+  r.limit = s.given ~= '0' and s.base or q.limit or r.limit
+  r.limit = string.format('%d', r.limit)
+  r.notes = string.gsub(r.notes, REMOVED, '') -- of the dead letter before
+  if call('HINCRBY', q.tombstones, 'count', 1) == 1 then call('HSET', q.tombstones, 'since', q.now) end
+  call('PEXPIRE', q.tombstones, 2 * q.ttl)
+  return 'EXHAUSTED'
+end
+
+-- confirm notes that a copy exists.
+local function confirm(r, copy)
+  r.copy = copy
+  if copy >= r.top then r.top, r.lease, r.mover = copy, 0, '.' end
+end
+
+-- copies compares a delivery that has the argument `delay` with the copies of its message.
+local function copies(r, s, copy, above, lease, body)
+  s.copy, s.above, s.lease, s.body = copy + 0, above + 0, lease + 0, body
+  if s.above == 0 then s.above = math.huge end
+  -- of another message: from now on no delivery counts as superseded
+  if r.top and r.body ~= body and r.body ~= 'x' then
+    s.double = r.firsts ~= '2'
+    r.body, r.firsts, s.changed = 'x', '2', true
+  end
+  if s.copy > (r.copy or 0) then -- it is the copy, which therefore exists
+    if not r.top then r.top, r.lease, r.mover, r.body = 0, 0, '.', body end
+    confirm(r, s.copy)
+    s.changed = true
+  end
+  s.superseded = r.body == body and (s.copy < r.copy or s.copy > 0 and r.state == 'done')
+end
+
+-- stay ends a move that has become too late.
+local function stay(r, s)
+  if r.top and r.lease > 0 then r.lease, r.mover, s.changed = 0, '.', true end
+end
+
+-- rarely returns the functions that few steps need. Creating a function costs a tenth of a command, in every call, so
+-- these are created once a call needs one: rarely().renew(r, s).
+local created
 local function rarely()
+  if created then return created end
   local f, pause = {}, string.sub(KEYS[1], 1, -6) .. 'pause'
+  created = f
 
   -- clear empties the record, except for its consumer, fence, starts, limit and the known attempts, which count no
   -- more. So their late steps count nothing.
@@ -303,23 +351,6 @@ local function rarely()
     if r.failures + r.crashes == 0 and r.state ~= 'exhausted' then -- its age begins anew
       r.first, r.last, r.cause, r.reason = '0', '0', '.', ''
     end
-  end
-
-  -- exhaust writes the tombstone.
-  function f.exhaust(r, s, q)
-    if r.state == 'skip' then -- the note is the first
-      local _, ends, by, why = string.find(r.notes, '^skip %d+ (%d+) (%d+)\n')
-      if r.first == '0' then r.first = q.at end
-      r.last = string.format('%d', math.max(0, q.now - r.first))
-      r.cause, r.reason = 'skipped', string.sub(r.notes, ends + by + 1, ends + by + why)
-    end
-    r.state, r.binds, s.died = 'exhausted', string.format('%d', q.now + BINDS), true
-    r.limit = s.given ~= '0' and s.base or q.limit or r.limit
-    r.limit = string.format('%d', r.limit)
-    r.notes = string.gsub(r.notes, REMOVED, '') -- of the dead letter before
-    if call('HINCRBY', q.tombstones, 'count', 1) == 1 then call('HSET', q.tombstones, 'since', q.now) end
-    call('PEXPIRE', q.tombstones, 2 * q.ttl)
-    return 'EXHAUSTED'
   end
 
   -- holds returns the cause for which the message holds its queue; nil: it does not.
@@ -455,29 +486,6 @@ local function rarely()
     return true
   end
 
-  -- confirm notes that a copy exists.
-  function f.confirm(r, copy)
-    r.copy = copy
-    if copy >= r.top then r.top, r.lease, r.mover = copy, 0, '.' end
-  end
-
-  -- copies compares a delivery that has the argument `delay` with the copies of its message.
-  function f.copies(r, s, copy, above, lease, body)
-    s.copy, s.above, s.lease, s.body = copy + 0, above + 0, lease + 0, body
-    if s.above == 0 then s.above = math.huge end
-    -- of another message: from now on no delivery counts as superseded
-    if r.top and r.body ~= body and r.body ~= 'x' then
-      s.double = r.firsts ~= '2'
-      r.body, r.firsts, s.changed = 'x', '2', true
-    end
-    if s.copy > (r.copy or 0) then -- it is the copy, which therefore exists
-      if not r.top then r.top, r.lease, r.mover, r.body = 0, 0, '.', body end
-      f.confirm(r, s.copy)
-      s.changed = true
-    end
-    s.superseded = r.body == body and (s.copy < r.copy or s.copy > 0 and r.state == 'done')
-  end
-
   -- move asks the consumer to move the message, which has to wait for long: always if begins is true, else only if a
   -- move is under way. Otherwise the reply stays.
   function f.move(r, s, q, code, begins)
@@ -494,11 +502,6 @@ local function rarely()
     if lease == 0 then r.top = r.top + 1 end
     r.lease, r.mover, s.changed = q.now + LEASE, s.token, true
     return 'MOVE'
-  end
-
-  -- stay ends a move that has become too late.
-  function f.stay(r, s)
-    if r.top and r.lease > 0 then r.lease, r.mover, s.changed = 0, '.', true end
   end
 
   return f

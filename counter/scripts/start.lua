@@ -38,7 +38,7 @@ local function start(r, s, q)
   local progress = s.width > 9 and string.match(ARGV[with], '^progress .*')
   local copy, above, lease, body = string.match(ARGV[s.at + s.width], '^delay (%d+) (%d+) (%d+) (%x+)$')
   if copy then
-    rarely().copies(r, s, copy, above, lease, body)
+    copies(r, s, copy, above, lease, body)
   elseif r.top then
     r.body, s.changed = 'x', true -- the body that this consumer has is not known
   end
@@ -59,7 +59,7 @@ local function start(r, s, q)
   end
 
   local left = math.min(r.due - now, r.wait + 0)
-  if s.copy and left <= s.above then rarely().stay(r, s) end
+  if s.copy and left <= s.above then stay(r, s) end
   if r.mode == 'reserved' and asked ~= 'untracked' then -- its handler did not begin, and must not from now on
     r.tokens = r.tokens .. ';' .. r.open .. '=e'
     r.suspect, r.open, r.mode = '1', '.', '.'
@@ -87,10 +87,10 @@ local function start(r, s, q)
   elseif holds_queue and old then
     code = rarely().hold(r, s, q, 'too-old')
   elseif spent or r.state == 'skip' then
-    code = rarely().exhaust(r, s, q)
+    code = exhaust(r, s, q)
   elseif old then
     r.cause = 'too-old'
-    code = rarely().exhaust(r, s, q)
+    code = exhaust(r, s, q)
   elseif left > 0 then
     code = 'WAIT'
     if s.copy and left > s.above and (r.top or 0) < COPIES then code = rarely().move(r, s, q, code, true) end
