@@ -42,6 +42,7 @@ type gatheringSocket struct {
 	mu        sync.Mutex
 	gathering int // calls of Together
 	gathered  []byte
+	err       error // of a write: all later ones fail, too
 }
 
 func (s *gatheringSocket) begin() {
@@ -57,21 +58,21 @@ func (s *gatheringSocket) Write(b []byte) (int, error) {
 		return s.Conn.Write(b)
 	}
 	s.gathered = append(s.gathered, b...)
-	return len(b), nil
+	return len(b), s.err
 }
 
 // end writes the gathered bytes. After an error it closes the socket, because amqp091-go has taken them for written.
+// Each call of Together under way then has that error: the bytes may be its own.
 func (s *gatheringSocket) end() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gathering--
-	if len(s.gathered) == 0 {
-		return nil
+	if len(s.gathered) == 0 || s.err != nil {
+		return s.err
 	}
-	_, err := s.Conn.Write(s.gathered)
+	if _, err := s.Conn.Write(s.gathered); err != nil {
+		s.err = errors.Join(err, s.Close())
+	}
 	s.gathered = s.gathered[:0]
-	if err != nil {
-		err = errors.Join(err, s.Close())
-	}
-	return err
+	return s.err
 }

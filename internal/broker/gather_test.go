@@ -83,8 +83,14 @@ func TestTogetherAtTheSameTime(t *testing.T) {
 func TestTogetherFails(t *testing.T) {
 	conn, socket, peer := gathered(t)
 	_ = peer.Close()
-	if err := Together(conn, func() { _, _ = socket.Write([]byte("lost")) }); err == nil {
-		t.Error("no error, although nothing was written")
+	err := Together(conn, func() {
+		_, _ = socket.Write([]byte("lost"))
+		if err := Together(conn, func() { _, _ = socket.Write([]byte("too")) }); err == nil { // it writes all
+			t.Error("no error, although nothing was written")
+		}
+	})
+	if err == nil {
+		t.Error("no error, although another call has failed to write the bytes")
 	}
 	if _, err := socket.Read(make([]byte, 1)); err != io.ErrClosedPipe { //nolint:errorlint // that of a pipe that is closed
 		t.Errorf("reading then: %v, want a closed socket", err)
