@@ -22,10 +22,8 @@ import (
 // url takes those of RabbitMQ's URI query parameters that amqp091-go obeys: heartbeat (seconds), connection_timeout
 // (milliseconds), channel_max, auth_mechanism, and for amqps cacertfile, certfile, keyfile, server_name_indication and
 // verify=verify_peer, which is always in force. Any other parameter is refused, not ignored.
-//
-// For a publisher there is publisher.BufferedDialer, which is faster, but not for consumers.
 func Dialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {
 	return func(ctx context.Context) (*amqp.Connection, error) {
-		return broker.Dial(ctx, url, config, nil)
+		return broker.Dial(ctx, url, config)
 	}
 }

@@ -31,7 +31,7 @@ func TestDialerDialsAgain(t *testing.T) {
 	}
 	u.User = nil
 	for _, dial := range []func(context.Context) (*amqp.Connection, error){consumer.Dialer(u.String(), config),
-		publisher.BufferedDialer(u.String(), config)} {
+		publisher.Dialer(u.String(), config)} {
 		var all sync.WaitGroup
 		for range 4 {
 			all.Go(func() {
@@ -49,33 +49,31 @@ func TestDialerDialsAgain(t *testing.T) {
 	}
 }
 
-// TestDialerSendsAll has messages of all sizes published by many goroutines over one connection, and reads them back.
+// TestDialerSendsAll has messages of all sizes published by many goroutines at the same time, and reads them back.
 func TestDialerSendsAll(t *testing.T) {
 	t.Parallel()
-	conn, err := publisher.BufferedDialer(brokerURL(t), amqp.Config{})(t.Context())
+	dial := publisher.Dialer(brokerURL(t), amqp.Config{})
+	conn, err := dial(t.Context())
 	need(t, err)
 	defer conn.Close()
 	ch, err := conn.Channel()
 	need(t, err)
-	need(t, ch.Confirm(false))
 	q, err := ch.QueueDeclare(uniqueName(t, "sizes"), false, true, true, false, nil)
 	need(t, err)
+	p, err := publisher.New(dial, nil)
+	need(t, err)
+	defer p.Close()
 	deliveries, err := ch.Consume(q.Name, "", false, true, false, false, nil)
 	need(t, err)
 	sizes := []int{0, 1, 4095, 4096, 1 << 16, 1<<17 + 1, 3 << 20}
 	const publishers = 8
 	var all sync.WaitGroup
-	for p := range publishers {
+	for i := range publishers {
 		all.Go(func() {
 			for _, size := range sizes {
-				confirm, err := ch.PublishWithDeferredConfirm("", q.Name, true, false,
-					amqp.Publishing{Body: bytes.Repeat([]byte{byte(p)}, size)})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if ok, err := confirm.WaitContext(t.Context()); !ok || err != nil {
-					t.Errorf("%d bytes: confirmed: %v, %v", size, ok, err)
+				body := bytes.Repeat([]byte{byte(i)}, size)
+				if _, err := p.Publish(t.Context(), "", q.Name, amqp.Publishing{Body: body}); err != nil {
+					t.Errorf("%d bytes: %v", size, err)
 				}
 			}
 		})
@@ -106,7 +104,7 @@ func TestDialerSendsAll(t *testing.T) {
 func TestDialerNoticesALoss(t *testing.T) {
 	t.Parallel()
 	between, through := proxied(t, brokerURL(t))
-	dial := publisher.BufferedDialer(through, amqp.Config{})
+	dial := publisher.Dialer(through, amqp.Config{})
 	conn, err := dial(t.Context())
 	need(t, err)
 	lost := conn.NotifyClose(make(chan *amqp.Error, 1))

@@ -66,7 +66,7 @@ func newSite(t *testing.T) *site {
 	s.broker = private(t, func(ctx context.Context) (*rig.Broker, error) { return rig.OpenBroker(ctx, rig.Options{}) })
 	need(t, s.broker.Declare(t.Context(), topology.Spec{Queue: "figures", Type: topology.Type(*figuresType)}))
 	var err error
-	s.out, err = publisher.New(publisher.BufferedDialer(s.broker.URL, amqp.Config{}), nil)
+	s.out, err = publisher.New(publisher.Dialer(s.broker.URL, amqp.Config{}), nil)
 	need(t, err)
 	t.Cleanup(func() { _ = s.out.Close() })
 	return s

@@ -170,7 +170,7 @@ func runList(t *testing.T, store, prefix string, args []string) {
 // burySome publishes dead letters 0, 1, … to the dead-letter queue.
 func burySome(t *testing.T, queue string, n int) {
 	t.Helper()
-	to, err := publisher.New(publisher.BufferedDialer(brokerURL(t), amqp.Config{}), nil)
+	to, err := publisher.New(publisher.Dialer(brokerURL(t), amqp.Config{}), nil)
 	need(t, err)
 	msgs := make([]publisher.Message, n)
 	for i := range msgs {

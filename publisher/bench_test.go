@@ -35,7 +35,7 @@ var benchBody = make([]byte, 200)
 
 func BenchmarkPublish64Goroutines(b *testing.B) {
 	url, queue := benchQueue(b)
-	p, err := publisher.New(publisher.BufferedDialer(url, amqp.Config{}), nil)
+	p, err := publisher.New(publisher.Dialer(url, amqp.Config{}), nil)
 	need(b, err)
 	defer p.Close()
 	if _, err := p.Publish(b.Context(), "", queue, amqp.Publishing{}); err != nil {

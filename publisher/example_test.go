@@ -14,7 +14,7 @@ import (
 // This program publishes one message to a queue with a confirm. It publishes again, with the same id, as long as the
 // message may or may not be in the queue.
 func Example() {
-	p, err := publisher.New(publisher.BufferedDialer("amqp://guest:guest@localhost:5672/", amqp.Config{}), nil)
+	p, err := publisher.New(publisher.Dialer("amqp://guest:guest@localhost:5672/", amqp.Config{}), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func Example() {
 
 // A caller decides by the kind of the error whether the message can be published again.
 func ExamplePublisher_Publish() {
-	p, err := publisher.New(publisher.BufferedDialer("amqp://guest:guest@localhost:5672/", amqp.Config{}), nil)
+	p, err := publisher.New(publisher.Dialer("amqp://guest:guest@localhost:5672/", amqp.Config{}), nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func ExamplePublisher_Publish() {
 
 // PublishAll stamps the messages of a batch, so the failed ones are published again with the same ids.
 func ExamplePublisher_PublishAll() {
-	p, err := publisher.New(publisher.BufferedDialer("amqp://guest:guest@localhost:5672/", amqp.Config{}), nil)
+	p, err := publisher.New(publisher.Dialer("amqp://guest:guest@localhost:5672/", amqp.Config{}), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

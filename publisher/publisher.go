@@ -36,11 +36,19 @@ type Publisher struct {
 	trouble atomic.Pointer[string] // why no message is being sent; nil if messages are sent
 }
 
+// Dialer returns a dial for New. It is that of consumer.Dialer, for programs that import no consumer. The messages that
+// many goroutines publish at the same time on such a connection are sent together, so it is faster than on another one.
+func Dialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {
+	return func(ctx context.Context) (*amqp.Connection, error) {
+		return broker.Dial(ctx, url, config)
+	}
+}
+
 // New returns a Publisher that connects with dial. The first Publish connects. nil opts means all defaults.
 //
 // dial returns a new connection each time; the Publisher closes it. amqp.Config.Recovery must be nil, because automatic
 // recovery restarts the numbers of the confirms: Publish refuses such a connection. Close waits for dial, so dial
-// should return when its ctx is done. BufferedDialer returns a suitable dial.
+// should return when its ctx is done. Dialer returns a suitable dial.
 func New(dial func(context.Context) (*amqp.Connection, error), opts *Options) (*Publisher, error) {
 	if dial == nil {
 		return nil, errors.New("publisher: dial is nil: give a function that returns a new *amqp.Connection")

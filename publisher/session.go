@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -251,7 +252,8 @@ func (s *session) settle(o *outgoing) {
 // write sends o and then the queue until the session ends. It returns the message it holds, if no byte of it was sent.
 //
 // One goroutine writes for all callers: amqp091-go writes under a lock and takes no ctx, so a caller that wrote could
-// not be interrupted.
+// not be interrupted. The messages that wait go to the socket together: a system call here and a wake-up of the broker
+// for each are a good part of the cost.
 func (s *session) write(o *outgoing) (unsent *outgoing) {
 	for s.mayWrite() {
 		if o == nil {
@@ -261,17 +263,36 @@ func (s *session) write(o *outgoing) (unsent *outgoing) {
 			}
 			continue // it may have waited for long
 		}
-		switch err := s.send(o); {
-		case errors.Is(err, amqp.ErrClosed):
+		var err error
+		lost := broker.Together(s.conn.Connection, func() { o, err = s.sendQueue(o) })
+		if errors.Is(err, amqp.ErrClosed) {
 			s.p.ledger.putBack(o)
 			return o
-		case err != nil:
-			s.cut(err)
-			return nil
 		}
-		o = nil
+		if err = cmp.Or(err, lost); err != nil {
+			s.cut(err)
+			return o
+		}
 	}
 	return o
+}
+
+// sendQueue sends o and the messages that wait behind it. It returns the one that it did not send.
+func (s *session) sendQueue(o *outgoing) (unsent *outgoing, err error) {
+	for s.gate() == nil {
+		switch err = s.send(o); {
+		case errors.Is(err, amqp.ErrClosed):
+			return o, err
+		case err != nil:
+			return nil, err
+		}
+		select {
+		case o = <-s.p.queue:
+		default:
+			return nil, nil
+		}
+	}
+	return o, nil
 }
 
 // send writes o unless its caller has given up. amqp.ErrClosed means that no whole message was written; after any other

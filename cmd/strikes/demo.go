@@ -190,7 +190,7 @@ func (d *demo) startDatabase(ctx context.Context) (*servers.Database, error) {
 }
 
 func (d *demo) publish(ctx context.Context) error {
-	p, err := publisher.New(d.broker.DialToPublish, nil)
+	p, err := publisher.New(d.broker.Dial, nil)
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 	if err != nil {
 		return err
 	}
-	conn, err := b.DialToPublish(ctx)
+	conn, err := b.Dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 		return cli.Misusef("queue %s is a partition: publish to %s, with a routing key", printable.Name(key),
 			printable.Name(of))
 	}
-	p.publisher, err = publisher.New(connect.After(conn, b.DialToPublish), &publisher.Options{ConfirmTimeout: p.timeout,
+	p.publisher, err = publisher.New(connect.After(conn, b.Dial), &publisher.Options{ConfirmTimeout: p.timeout,
 		Logger: cli.NewLogger(p.Err, false, nil)})
 	if err != nil {
 		connect.Close(conn)

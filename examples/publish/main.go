@@ -26,7 +26,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	dial := publisher.BufferedDialer(os.Getenv("AMQP_URL"), amqp.Config{})
+	dial := publisher.Dialer(os.Getenv("AMQP_URL"), amqp.Config{})
 	conn, err := dial(ctx)
 	if err != nil {
 		return err

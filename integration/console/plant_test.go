@@ -151,7 +151,7 @@ func handle(ctx context.Context, d amqp.Delivery) error {
 // publish publishes messages to a queue, in batches.
 func (p *plant) publish(queue string, msgs ...publisher.Message) {
 	p.t.Helper()
-	pub, err := publisher.New(publisher.BufferedDialer(p.amqpURL, amqp.Config{}), nil)
+	pub, err := publisher.New(publisher.Dialer(p.amqpURL, amqp.Config{}), nil)
 	need(p.t, err)
 	defer func() { _ = pub.Close() }()
 	for i := range msgs {

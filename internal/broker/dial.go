@@ -23,9 +23,8 @@ import (
 // defaultTimeout bounds a dial, handshake included, unless the URL has a connection_timeout.
 const defaultTimeout = 10 * time.Second
 
-// Dial dials once, as consumer.Dialer documents. Unless it is nil, wrap replaces the socket. If it is nil, Together
-// gathers the connection's frames.
-func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Conn) net.Conn) (*amqp.Connection, error) {
+// Dial dials once, as consumer.Dialer documents. Together gathers the connection's frames.
+func Dial(ctx context.Context, url string, config amqp.Config) (*amqp.Connection, error) {
 	within, err := timeout(url)
 	if err != nil {
 		return nil, err
@@ -48,20 +47,14 @@ func Dial(ctx context.Context, url string, config amqp.Config, wrap func(net.Con
 			return nil, err
 		}
 		began = time.Now()
-		if wrap != nil {
-			socket = wrap(socket)
-		} else {
-			gathering.Conn, socket = socket, gathering
-		}
+		gathering.Conn, socket = socket, gathering
 		hangUp = func() { _ = socket.Close() }
 		release = context.AfterFunc(ctx, hangUp) // the handshake takes no context
 		return socket, nil
 	}
 	conn, err := amqp.DialConfig(url, clone(config))
 	if ended := !release(); err == nil && !ended {
-		if wrap == nil {
-			gathers(conn, gathering)
-		}
+		gathers(conn, gathering)
 		return conn, nil
 	}
 	hangUp() // amqp091-go leaves the socket open after some failures

@@ -55,7 +55,7 @@ func TestSilentBroker(t *testing.T) {
 	for _, scheme := range []string{"amqp", "amqps"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		conn, err := Dial(ctx, scheme+"://guest:s3cret@"+addr, amqp.Config{}, nil)
+		conn, err := Dial(ctx, scheme+"://guest:s3cret@"+addr, amqp.Config{})
 		if conn != nil || !errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%s: %v, %v", scheme, conn, err)
 		}
@@ -65,7 +65,7 @@ func TestSilentBroker(t *testing.T) {
 func TestBrokerThatHangsUp(t *testing.T) {
 	addr := listen(t, true)
 	for _, url := range []string{"amqp://" + addr, "amqps://" + addr, "amqps://" + addr + "?certfile=none&keyfile=none"} {
-		if conn, err := Dial(t.Context(), url, amqp.Config{}, nil); conn != nil || err == nil {
+		if conn, err := Dial(t.Context(), url, amqp.Config{}); conn != nil || err == nil {
 			t.Errorf("%s: %v, %v", url, conn, err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestUnusableConfig(t *testing.T) {
 	for _, bad := range []string{"", "localhost:5672", "http://localhost", "amqp://user:s3cret%zz@localhost/",
 		"amqp://user:s3cret/x@localhost/",
 		"amqp://user:98765432109/x@localhost/", "amqp://user:654321/x@localhost/", "amqp://localhost/?heartbeat=s3cret"} {
-		_, err := Dial(t.Context(), bad, amqp.Config{}, nil)
+		_, err := Dial(t.Context(), bad, amqp.Config{})
 		var fe *setting.FieldError
 		if !errors.As(err, &fe) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "654321") ||
 			strings.Contains(err.Error(), "98765432109") {
@@ -86,7 +86,7 @@ func TestUnusableConfig(t *testing.T) {
 	nothing := amqp.Config{Dial: func(string, string) (net.Conn, error) {
 		return nil, nil
 	}}
-	if _, err := Dial(t.Context(), "amqp://localhost/", nothing, nil); err == nil || !strings.Contains(err.Error(),
+	if _, err := Dial(t.Context(), "amqp://localhost/", nothing); err == nil || !strings.Contains(err.Error(),
 		"neither") {
 		t.Errorf("a Dial that returns nothing: %v", err)
 	}
@@ -114,7 +114,7 @@ func TestConfigStaysTheCallers(t *testing.T) {
 // TestConnectionTimeout holds that the URL may set another timeout.
 func TestConnectionTimeout(t *testing.T) {
 	began := time.Now()
-	_, err := Dial(t.Context(), "amqp://"+listen(t, false)+"/?connection_timeout=50", amqp.Config{}, nil)
+	_, err := Dial(t.Context(), "amqp://"+listen(t, false)+"/?connection_timeout=50", amqp.Config{})
 	if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took > 20*time.Second {
 		t.Errorf("after %v: %v", took, err)
 	}
@@ -139,7 +139,7 @@ func TestConnectRefuses(t *testing.T) {
 			return nil, fmt.Errorf("dialling: %w", err)
 		}, "cannot be parsed", true},
 		"parameter": {func(ctx context.Context) (*amqp.Connection, error) {
-			return Dial(ctx, "amqps://user:s3cret@localhost/?cafile=x", amqp.Config{}, nil)
+			return Dial(ctx, "amqps://user:s3cret@localhost/?cafile=x", amqp.Config{})
 		}, `"cafile"`, true},
 		"broker": {func(context.Context) (*amqp.Connection, error) { return nil, down }, "down", false},
 	} {
@@ -232,7 +232,7 @@ func TestDialNamesTheRemedy(t *testing.T) {
 	need(t, err)
 	need(t, refusing.Close())
 	at := refusing.Addr().String()
-	_, err = Dial(t.Context(), "amqp://u:s3cret@"+at+"/v", amqp.Config{}, nil)
+	_, err = Dial(t.Context(), "amqp://u:s3cret@"+at+"/v", amqp.Config{})
 	for _, tc := range []struct {
 		err  error
 		want string

@@ -20,9 +20,10 @@ func gathers(conn *amqp.Connection, socket *gatheringSocket) {
 	runtime.AddCleanup(conn, func(key weak.Pointer[amqp.Connection]) { sockets.Delete(key) }, key)
 }
 
-// Together calls send, and then writes all frames that send has sent on conn with one system call. amqp091-go makes
-// one for each frame. When Together returns, the frames are in the kernel, or the error says that they may be lost. If
-// another program dialled conn, each frame is written as send sends it. Any number of goroutines may call Together.
+// Together calls send, and then writes the frames that send has sent on conn with one system call, or with one for
+// each mostGathered bytes. amqp091-go makes one for each frame. When Together returns, the frames are in the kernel, or
+// the error says that they may be lost. If another program dialled conn, each frame is written as send sends it. Any
+// number of goroutines may call Together.
 func Together(conn *amqp.Connection, send func()) error {
 	socket, ok := sockets.Load(weak.Make(conn))
 	if !ok {
@@ -34,6 +35,9 @@ func Together(conn *amqp.Connection, send func()) error {
 	send()
 	return s.end()
 }
+
+// mostGathered is how many bytes wait at most.
+const mostGathered = 64 << 10
 
 // gatheringSocket keeps bytes while calls of Together are under way. The first of them to end writes all.
 type gatheringSocket struct {
@@ -54,25 +58,31 @@ func (s *gatheringSocket) begin() {
 func (s *gatheringSocket) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gathering == 0 {
-		return s.Conn.Write(b)
+	if s.gathering > 0 && len(s.gathered)+len(b) <= mostGathered {
+		s.gathered = append(s.gathered, b...)
+		return len(b), nil
 	}
-	s.gathered = append(s.gathered, b...)
-	return len(b), s.err
+	if err := s.flush(); err != nil {
+		return 0, err
+	}
+	return s.Conn.Write(b)
 }
 
-// end writes the gathered bytes. After an error it closes the socket, because amqp091-go has taken them for written.
-// Each call of Together under way then has that error: the bytes may be its own.
 func (s *gatheringSocket) end() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.gathering--
-	if len(s.gathered) == 0 || s.err != nil {
-		return s.err
+	return s.flush()
+}
+
+// flush writes the gathered bytes. After an error it closes the socket, because amqp091-go has taken them for written.
+// Each call of Together under way then has that error: the bytes may be its own.
+func (s *gatheringSocket) flush() error {
+	if s.err == nil && len(s.gathered) > 0 {
+		if _, err := s.Conn.Write(s.gathered); err != nil {
+			s.err = errors.Join(err, s.Close())
+		}
+		s.gathered = s.gathered[:0]
 	}
-	if _, err := s.Conn.Write(s.gathered); err != nil {
-		s.err = errors.Join(err, s.Close())
-	}
-	s.gathered = s.gathered[:0]
 	return s.err
 }

@@ -116,7 +116,7 @@ func (n *Node) Delete(queue string) error {
 
 // Publish publishes messages and waits for all confirms.
 func (n *Node) Publish(ctx context.Context, all []publisher.Message) error {
-	dial := publisher.BufferedDialer(n.URL, amqp.Config{})
+	dial := publisher.Dialer(n.URL, amqp.Config{})
 	pub, err := publisher.New(dial, nil)
 	if err != nil {
 		return err

@@ -35,7 +35,7 @@ type producer struct {
 }
 
 func (p *producer) run(ctx context.Context) error {
-	dial := publisher.BufferedDialer(p.broker.Through(p.link.Addr()),
+	dial := publisher.Dialer(p.broker.Through(p.link.Addr()),
 		amqp.Config{Heartbeat: faults.Heartbeat, Dial: amqp.DefaultDial(5 * time.Second)})
 	pub, err := publisher.New(dial, &publisher.Options{ConfirmTimeout: 10 * time.Second})
 	if err != nil {

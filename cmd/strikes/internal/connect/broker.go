@@ -20,7 +20,6 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/setting"
-	"github.com/strikesmq/strikes/publisher"
 )
 
 const (
@@ -53,16 +52,6 @@ func NewBroker(rawURL, name, called string) (*Broker, error) {
 
 // Dial opens a connection, which the caller closes. It returns when ctx is done.
 func (b *Broker) Dial(ctx context.Context) (*amqp.Connection, error) {
-	return b.open(ctx, consumer.Dialer)
-}
-
-// DialToPublish opens one for a publisher.Publisher.
-func (b *Broker) DialToPublish(ctx context.Context) (*amqp.Connection, error) {
-	return b.open(ctx, publisher.BufferedDialer)
-}
-
-func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func(context.Context) (*amqp.Connection,
-	error)) (*amqp.Connection, error) {
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(b.name)
 	dialing := ctx
@@ -71,7 +60,7 @@ func (b *Broker) open(ctx context.Context, dialer func(string, amqp.Config) func
 		dialing, cancel = context.WithDeadline(ctx, end.Add(-min(time.Until(end)/4, 500*time.Millisecond)))
 		defer cancel()
 	}
-	conn, err := dialer(b.URL, amqp.Config{Properties: properties})(dialing)
+	conn, err := consumer.Dialer(b.URL, amqp.Config{Properties: properties})(dialing)
 	switch {
 	case err == nil:
 		return conn, nil
