@@ -227,32 +227,96 @@ func usedMemory(b *testing.B, c *Counter) int64 {
 	return number(serverInfo{text: info}.field("used_memory"))
 }
 
-// BenchmarkServerCPU is the server's CPU time of one FAIL: of steps that share calls, and of steps that are sent alone.
+// BenchmarkServerCPU is the CPU time of each step, of the server and of the client. Its steps share calls, or are sent
+// alone. Each message fails twice, and succeeds in an isolated attempt.
 func BenchmarkServerCPU(b *testing.B) {
+	fail := func(c *Counter, a Attempt) error {
+		f := Failure{Limit: 1000, Reason: "connection refused by upstream service 1"}
+		return errOf(c.Fail(context.Background(), a, f))
+	}
+	start := func(mode Mode) func(*Counter, Attempt) error {
+		return func(c *Counter, a Attempt) error { return errOf(c.Start(context.Background(), a, mode, 1000)) }
+	}
+	steps := []struct {
+		name    string
+		attempt int
+		take    func(*Counter, Attempt) error
+	}{
+		{"FAIL", 1, fail}, {"START", 2, start(ModeShared)}, {"second-FAIL", 2, fail},
+		{"START-isolated", 3, start(ModeIsolated)},
+		{"BEGUN", 3, func(c *Counter, a Attempt) error { return errOf(c.Begun(context.Background(), a)) }},
+		{"END", 3, func(c *Counter, a Attempt) error { return c.End(context.Background(), a, true) }},
+	}
 	for _, callers := range []int{1, benchCallers} {
-		for _, kind := range []string{"first", "third"} {
-			b.Run(fmt.Sprintf("callers=%d,%s", callers, kind), func(b *testing.B) {
-				c := benchCounter(b)
-				const n = 20_000
-				var used, own time.Duration
-				steps := 0
-				for b.Loop() {
-					var at atomic.Int64
-					if kind == "third" {
-						for range 2 {
-							at.Store(0)
-							each(4*benchCallers, n, func() { benchFail(b, c, at.Add(1)+int64(steps), time.Now().UnixNano()) })
-						}
-						at.Store(0)
-					}
+		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
+			const n = 10_000
+			c := benchCounter(b)
+			used, own := make([]time.Duration, len(steps)), make([]time.Duration, len(steps))
+			var last atomic.Int64
+			for b.Loop() {
+				first := last.Load()
+				for i, step := range steps {
+					last.Store(first)
 					before, mine := serverCPU(b, c), ownCPU()
-					each(callers, n, func() { benchFail(b, c, at.Add(1)+int64(steps), 3) })
-					used, own, steps = used+serverCPU(b, c)-before, own+ownCPU()-mine, steps+n
+					each(callers, n, func() {
+						id := last.Add(1)
+						a := Attempt{Message: message(benchID(id)), Consumer: "worker-1.example.com, pid 12345",
+							Token: fmt.Sprintf("Ab1Cd2Ef-%s-%d", strconv.FormatInt(id, 36), step.attempt)}
+						if err := step.take(c, a); err != nil {
+							b.Error(err)
+						}
+					})
+					used[i], own[i] = used[i]+serverCPU(b, c)-before, own[i]+ownCPU()-mine
 				}
-				b.ReportMetric(float64(used.Nanoseconds())/1e3/float64(steps), "server-µs/FAIL")
-				b.ReportMetric(float64(own.Nanoseconds())/1e3/float64(steps), "client-µs/FAIL")
-			})
+			}
+			for i, step := range steps {
+				b.ReportMetric(float64(used[i].Nanoseconds())/1e3/float64(last.Load()), "server-µs/"+step.name)
+				b.ReportMetric(float64(own[i].Nanoseconds())/1e3/float64(last.Load()), "client-µs/"+step.name)
+			}
+		})
+	}
+}
+
+// BenchmarkScript is the server's CPU time of the parts of a step's script, each in a loop of its own. The record has
+// two failed attempts and an open one.
+func BenchmarkScript(b *testing.B) {
+	const n = 20_000
+	c := benchCounter(b)
+	benchFail(b, c, 0, 1)
+	benchFail(b, c, 0, 2)
+	a := Attempt{Message: message(benchID(0)), Token: "Ab1Cd2Ef-3", Consumer: "worker-1.example.com, pid 12345"}
+	_, err := c.Start(b.Context(), a, ModeShared, 1000)
+	need(b, err)
+	record := c.rdb.Get(b.Context(), c.opts.keys(a.Message).record).Val()
+	loop := func(body string) time.Duration {
+		script := recordLua + fmt.Sprintf(`
+			local text, q = ARGV[1], { now = 1700000002000, at = '1700000002000' }
+			local r = decode(text)
+			for i = 1, %d do %s end`, n, body)
+		before := serverCPU(b, c)
+		err := c.rdb.Eval(b.Context(), script, []string{"{q}:index", "{q}:limit", "{q}:tombstones", "{q}:dead", "{q}:r"},
+			record).Err()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			b.Fatal(err)
 		}
+		return serverCPU(b, c) - before
+	}
+	for _, part := range []struct{ name, body string }{
+		{"decode", "decode(text)"}, {"decode-none", "decode(false)"}, {"encode", "encode(r, 'm1', '')"},
+		{"count", "count(r, q, 'failed', r.reason, '0', r.consumer, r.reason)"},
+		{"create-rarely", "created = nil rarely()"}, {"TIME", "call('TIME')"},
+		{"HMGET", "call('HMGET', KEYS[2], 'max_retries', 'max_age')"}, {"SET", "call('SET', KEYS[5], text, 'PX', 60000)"},
+		{"GET", "call('GET', KEYS[5])"}, {"ZADD", "call('ZADD', KEYS[1], i, '0123456789abcdef0123456789abcdef:0')"},
+	} {
+		b.Run(part.name, func(b *testing.B) {
+			var used time.Duration
+			runs := 0
+			for b.Loop() {
+				used += loop(part.body) - loop("")
+				runs += n
+			}
+			b.ReportMetric(float64(used.Nanoseconds())/1e3/float64(runs), "server-µs")
+		})
 	}
 }
 
