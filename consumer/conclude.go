@@ -90,7 +90,9 @@ func (s *settings) backoffOf(d *delivery, failed int) time.Duration {
 		return max(failed.wait, 0)
 	}
 	wait := DefaultBackoff(failed)
-	s.guard("Backoff", func() { wait = max(s.Backoff(failed), 0) })
+	if s.Backoff != nil {
+		s.guard("Backoff", func() { wait = max(s.Backoff(failed), 0) })
+	}
 	return wait
 }
 

@@ -205,9 +205,6 @@ func (c *Consumer) withDefaults() Consumer {
 	out.Retry = cmp.Or(out.Retry, RetryRequeue)
 	out.Isolation = cmp.Or(out.Isolation, IsolationSuspects)
 	out.Prefetch = cmp.Or(out.Prefetch, out.defaultPrefetch())
-	if out.Backoff == nil {
-		out.Backoff = DefaultBackoff
-	}
 	if out.HandlerTimeout = cmp.Or(out.HandlerTimeout, DefaultHandlerTimeout); out.HandlerTimeout < 0 {
 		out.HandlerTimeout = math.MaxInt64
 	}
