@@ -42,7 +42,7 @@ var faults = []sqlstore.Fault{
 	{Codes: "1053 1317 1927 1047 3169 4031", Fault: counter.FaultFailover}, // stop, KILL, Galera is not ready, idle
 	{Codes: "3 1021 1026 1114", Do: "free space on the server's disk", Fault: counter.FaultOutOfSpace},
 	{Codes: "1037 1038 1041", Fault: counter.FaultOutOfSpace},
-	{Codes: "1406", Do: "use a shorter id or generation", Fault: counter.FaultOther},
+	{Codes: "1406", Do: "use a shorter prefix, id or generation", Fault: counter.FaultOther},
 }
 
 // codeOf is the number of the server's error; empty if err is none.

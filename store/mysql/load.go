@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -15,18 +14,14 @@ import (
 
 // Load is that of counter.Store.
 func (s *Store) Load(ctx context.Context, of counter.Queue, names ...string) (now time.Time, _ []counter.Doc, _ error) {
-	queue, err := s.queue(of)
-	if err != nil {
-		return now, nil, err
-	}
 	q := new(query).add("SELECT " + micros)
 	if len(names) > 0 {
 		q.add("; SELECT name, data, version, expires FROM strikes_doc FORCE INDEX (PRIMARY) WHERE version > 0 AND "+
-			"queue = ? AND name", queue).in(names)
+			"queue = ? AND name", s.base.Key(of)).in(names)
 	}
 	var at int64
 	found := map[string]counter.Doc{}
-	err = s.read(ctx, q, func(rows *sql.Rows, set int) error {
+	err := s.read(ctx, q, func(rows *sql.Rows, set int) error {
 		if set == 0 {
 			return rows.Scan(&at)
 		}
@@ -81,17 +76,16 @@ const readBatch = 500
 func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []counter.Entry) ([]string, error) {
 	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
-	queue, err := s.queue(of)
-	if err != nil || len(page) == 0 {
-		return nil, err
+	if len(page) == 0 {
+		return nil, nil
 	}
+	queue := s.base.Key(of)
 	out, next := make([]string, len(page)), 0
-	const docs = " strikes_doc d FORCE INDEX (PRIMARY) "
-	const live = "(d.expires = 0 OR d.expires > " + micros + " DIV 1000)"
 	var name, data sql.RawBytes
 	before := counter.Entry{Name: page[0].Name + "\x00", Score: page[0].Score}
-	q := new(query).add("SELECT m.name, d.data FROM (").page(queue, set, before, len(page)).add(") m STRAIGHT_JOIN"+docs+
-		"ON d.queue = ? AND d.name = concat(?, m.name) WHERE "+live, queue, []byte(counter.Entry{}.Record()))
+	q := new(query).add("SELECT m.name, d.data FROM (").page(queue, set, before, len(page)).add(") m STRAIGHT_JOIN "+
+		"strikes_doc d FORCE INDEX (PRIMARY) ON d.queue = ? AND d.name = concat(?, m.name) WHERE d.expires = 0 "+
+		"OR d.expires > "+micros+" DIV 1000", queue, []byte(counter.Entry{}.Record()))
 	if err := s.read(ctx, q, func(rows *sql.Rows, _ int) error {
 		err := rows.Scan(&name, &data)
 		if i := slices.IndexFunc(page[next:], func(e counter.Entry) bool { return e.Name == string(name) }); i >= 0 {
@@ -101,20 +95,23 @@ func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []c
 	}); err != nil {
 		return nil, err
 	}
-	at := map[string]int{}
-	for i, text := range out {
-		if text == "" {
-			at[page[i].Record()] = i
+	var moved []int
+	for i, data := range out {
+		if data == "" {
+			moved = append(moved, i)
 		}
 	}
-	for some := range slices.Chunk(slices.Collect(maps.Keys(at)), readBatch) {
-		q := new(query).add("SELECT d.name, d.data FROM"+docs+"WHERE "+live+" AND d.queue = ? AND d.name", queue).in(some)
-		if err := s.read(ctx, q, func(rows *sql.Rows, _ int) error {
-			err := rows.Scan(&name, &data)
-			out[at[string(name)]] = string(data)
-			return err
-		}); err != nil {
+	for some := range slices.Chunk(moved, readBatch) {
+		var names []string
+		for _, i := range some {
+			names = append(names, page[i].Record())
+		}
+		_, docs, err := s.Load(ctx, of, names...)
+		if err != nil {
 			return nil, err
+		}
+		for i, d := range docs {
+			out[some[i]] = d.Data
 		}
 	}
 	return out, nil
@@ -123,11 +120,7 @@ func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []c
 // Page is that of counter.Store.
 func (s *Store) Page(ctx context.Context, of counter.Queue, set string, after counter.Entry, n int) (
 	out []counter.Entry, err error) {
-	queue, err := s.queue(of)
-	if err != nil {
-		return nil, err
-	}
-	err = s.read(ctx, new(query).page(queue, set, after, n), func(rows *sql.Rows, _ int) error {
+	err = s.read(ctx, new(query).page(s.base.Key(of), set, after, n), func(rows *sql.Rows, _ int) error {
 		var e counter.Entry
 		err := rows.Scan(&e.Name, &e.Score)
 		out = append(out, e)
@@ -150,12 +143,8 @@ func (q *query) page(queue []byte, set string, after counter.Entry, n int) *quer
 
 // Count is that of counter.Store.
 func (s *Store) Count(ctx context.Context, of counter.Queue, set string, from int64) (n int, err error) {
-	queue, err := s.queue(of)
-	if err != nil {
-		return 0, err
-	}
-	q := new(query).add("SELECT count(*) FROM strikes_member WHERE queue = ? AND set_name = ? AND score >= ?", queue,
-		[]byte(set), from)
+	q := new(query).add("SELECT count(*) FROM strikes_member WHERE queue = ? AND set_name = ? AND score >= ?",
+		s.base.Key(of), []byte(set), from)
 	err = s.read(ctx, q, func(rows *sql.Rows, _ int) error { return rows.Scan(&n) })
 	return n, err
 }

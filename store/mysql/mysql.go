@@ -134,19 +134,5 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// maxQueue is the longest key of a queue, in bytes. The server itself refuses longer names of documents and sets,
-// because its mode is strict.
-const maxQueue = 1024
-
-// queue is the key of a queue. One that is too long is refused here, because to the server it is one without documents.
-func (s *Store) queue(of counter.Queue) ([]byte, error) {
-	key := s.base.Key(of)
-	if len(key) <= maxQueue {
-		return key, nil
-	}
-	return nil, &counter.StoreError{Fault: counter.FaultOther, Err: fmt.Errorf("the key of prefix, vhost and queue has "+
-		"%d bytes; this store keeps %d; use a shorter one", len(key), maxQueue)}
-}
-
 // micros is the time by the server's clock, whatever the time zone is.
 const micros = `timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))`

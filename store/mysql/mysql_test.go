@@ -154,8 +154,9 @@ func TestKeys(t *testing.T) {
 		_, err := s.Save(t.Context(), of, c)
 		expect(t, name, err, counter.FaultOther, "too long")
 	}
-	_, _, err = s.Load(t.Context(), counter.Queue{Name: strings.Repeat("x", maxQueue)})
-	expect(t, "queue", err, counter.FaultOther, "this store keeps 1024")
+	err = errOf(s.Save(t.Context(), counter.Queue{Name: strings.Repeat("x", 1024)},
+		counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x"}}}))
+	expect(t, "queue", err, counter.FaultOther, "too long")
 }
 
 // TestCharacterSet: no text of a publisher ends a string of a statement, also where the server imposes a character set
@@ -231,8 +232,7 @@ func renew(t *testing.T, places int) {
 // record keeps its member, so the lists show it.
 func TestForgetBesideAFailure(t *testing.T) {
 	s := open(t, migrated(t))
-	key, err := s.queue(someQueue)
-	need(t, err)
+	key := s.base.Key(someQueue)
 	failing, err := s.db.BeginTx(t.Context(), nil)
 	need(t, err)
 	id := sha256.Sum256([]byte("a"))

@@ -23,13 +23,9 @@ import (
 func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.Change) ([]bool, error) {
 	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
-	queue, err := s.queue(of)
-	if err != nil {
-		return nil, err
-	}
 	versions := make([]int64, 0, len(changes))
 	for len(versions) < len(changes) {
-		p := planOf(queue, changes[len(versions):])
+		p := planOf(s.base.Key(of), changes[len(versions):])
 		made, err := s.saveSome(ctx, p)
 		switch {
 		case err == nil:

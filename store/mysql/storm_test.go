@@ -107,7 +107,7 @@ func TestFrozenClient(t *testing.T) {
 	need(t, err)
 	defer conn.Close()
 	change := counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x", Any: true}}}
-	key, _ := frozen.queue(someQueue)
+	key := frozen.base.Key(someQueue)
 	need(t, saveOne(frozen, t.Context()))
 	need(t, frozen.lock(t.Context(), conn, planOf(key, []counter.Change{change})))
 	began := time.Now()
