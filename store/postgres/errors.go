@@ -17,8 +17,8 @@ var faults = []sqlstore.Fault{
 		"else run as their owner: " + fmt.Sprintf(grants, "<user>"), Fault: counter.FaultDenied},
 	{Codes: "3D000", Do: "create the database <database>, or correct its name in the URL", Fault: counter.FaultNotSetUp},
 	{Codes: "42P01", Do: "run: strikes store migrate", Fault: counter.FaultNotSetUp},
-	{Codes: renamed, Fault: counter.FaultOther, Do: "remove default_query_exec_mode from the URL: a pool in transaction " +
-		"mode keeps no named statements"},
+	{Codes: reset, Fault: counter.FaultOther, Do: "a pooler has reset the session, or has given it to another client: " +
+		"give the URL default_query_exec_mode=cache_describe"},
 	{Codes: readOnly, Do: "use the address of the primary, or target_session_attrs=read-write with all addresses",
 		Fault: counter.FaultReadOnly},
 	{Codes: "57P03", Do: "wait until the server has started", Fault: counter.FaultLoading},
@@ -34,11 +34,9 @@ var faults = []sqlstore.Fault{
 // readOnly is the code of a server that takes no writes.
 const readOnly = "25006"
 
-// The codes of errors that show that a pooler has reset a session, or has given it to another client.
-const (
-	renamed      = "26000 42P05" // a named statement is not prepared on the connection, or is already
-	settingsLost = "22012"       // a division by zero: lockSQL has found the settings of sessionSQL undone
-)
+// reset are the codes of a session that a pooler has reset or shared: a named statement is not prepared, or is already,
+// or lockSQL divided by zero because the settings of sessionSQL are undone. Nothing was saved.
+const reset = "26000 42P05 22012"
 
 // codeOf is that of the server's error; empty if err is none.
 func codeOf(err error) string {
@@ -57,7 +55,3 @@ func isGone(err error) bool {
 // passes reports whether an error says that nothing was saved, and that the same Save may succeed now: two processes
 // inserted the same document, or waited for each other.
 func passes(err error) bool { return sqlstore.Matches("23505 40*", codeOf(err)) }
-
-// isLost reports whether the named statements of a connection are not as they were prepared, or the settings of
-// sessionSQL are undone.
-func isLost(err error) bool { return sqlstore.Matches(renamed+" "+settingsLost, codeOf(err)) }

@@ -72,7 +72,7 @@ func TestPgbouncer(t *testing.T) {
 			err = errors.Join(err, failed)
 		}
 	}
-	if err == nil || !strings.Contains(err.Error(), "remove default_query_exec_mode") {
+	if err == nil || !strings.Contains(err.Error(), "default_query_exec_mode=cache_describe") {
 		t.Errorf("with named statements: %v", err)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,9 +36,8 @@ type Options struct {
 
 // Store is a counter.Store in PostgreSQL.
 type Store struct {
-	base    sqlstore.Base
-	pool    *pgxpool.Pool
-	unnamed atomic.Bool // no connection takes named statements
+	base sqlstore.Base
+	pool *pgxpool.Pool
 
 	stopCleaning func()
 }
@@ -52,14 +50,15 @@ var _ counter.Store = (*Store)(nil)
 // The URL's parameters are those of libpq and pgxpool, such as sslmode, sslrootcert, connect_timeout (2 s unless given)
 // and pool_max_conns (4 or the number of CPUs, if that is larger). A pgbouncer in transaction mode may be between: a
 // connection through it gets no named prepared statements. On other connections Load and Save name their statements, so
-// that the server keeps their plans. If default_query_exec_mode is given, that decides instead.
+// that the server keeps their plans. If default_query_exec_mode is given, that decides instead. A pooler that gives its
+// clients the server's own process numbers needs cache_describe.
 func Open(rawURL string, opts *Options) (*Store, error) {
 	config, err := parse(rawURL)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{base: baseOf(config).With((*sqlstore.Options)(opts))}
-	s.unnamed.Store(modeGiven(rawURL))
+	given := modeGiven(rawURL)
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		ctx, cancel := s.base.Within(ctx) // ctx has no deadline: the pool goes on when the caller has left
 		defer cancel()
@@ -67,20 +66,12 @@ func Open(rawURL string, opts *Options) (*Store, error) {
 		if err == nil {
 			err = sqlstore.CheckVersion(version)
 		}
-		if err != nil || s.unnamed.Load() {
+		if err != nil || given {
 			return err
 		}
 		var pid uint32
 		err = conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid)
-		if err != nil || pid != conn.PgConn().PID() {
-			return err
-		}
-		// If a reset session has lost lockSQL, the next Save fails.
-		if _, err = conn.Prepare(ctx, lockSQL, lockSQL); isLost(err) { // another client has prepared it in this session
-			s.unnamed.Store(true)
-			return nil
-		}
-		if err == nil {
+		if err == nil && pid == conn.PgConn().PID() {
 			conn.PgConn().CustomData()[names] = true
 			_, err = conn.PgConn().Exec(ctx, sessionSQL).ReadAll()
 		}
@@ -143,40 +134,25 @@ const sessionSQL = `SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL R
 	SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off;
 	SET jit = off; SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2`
 
-// on calls do with a connection. If it takes named statements, these are prepared on it. The server may not know them
-// as they were prepared, or the settings of sessionSQL may be undone. Then a pooler that gives its clients the server's
-// own process numbers has reset the session, or has given it to another client. Nothing was done, so on begins again,
-// and no connection of the Store takes named statements any more.
+// on calls do with a connection. If it takes named statements, these are prepared on it. A connection is given up if its
+// session was reset, or if it leads to a server that is read-only, because another one may be the primary by now.
 func (s *Store) on(ctx context.Context, statements []string, do func(conn *pgxpool.Conn, named bool) error) error {
-	for {
-		named, err := s.onOne(ctx, statements, do)
-		if !named || !isLost(err) {
-			return err
-		}
-		s.unnamed.Store(true)
-		s.pool.Reset()
-	}
-}
-
-func (s *Store) onOne(ctx context.Context, statements []string, do func(conn *pgxpool.Conn, named bool) error) (
-	named bool, err error) {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer conn.Release()
-	if named = conn.Conn().PgConn().CustomData()[names] == true; named {
-		for _, sql := range statements {
-			if _, err := conn.Conn().Prepare(ctx, sql, sql); err != nil {
-				return true, err
-			}
-		}
+	named := conn.Conn().PgConn().CustomData()[names] == true
+	for i := 0; named && err == nil && i < len(statements); i++ {
+		_, err = conn.Conn().Prepare(ctx, statements[i], statements[i])
 	}
-	err = do(conn, named)
-	if codeOf(err) == readOnly { // another server may be the primary by now
+	if err == nil {
+		err = do(conn, named)
+	}
+	if sqlstore.Matches(readOnly+" "+reset, codeOf(err)) {
 		_ = conn.Conn().Close(ctx) // the pool makes another
 	}
-	return named, err
+	return err
 }
 
 // Close ends the connections, and the goroutine that deletes expired rows.

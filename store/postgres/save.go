@@ -232,7 +232,7 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 	}
 	sql.WriteString(" SELECT change FROM ok")
 	var made []int32
-	err := s.on(ctx, []string{sql.String()}, func(conn *pgxpool.Conn, named bool) (err error) {
+	err := s.on(ctx, []string{lockSQL, sql.String()}, func(conn *pgxpool.Conn, named bool) (err error) {
 		batch := &pgx.Batch{}
 		if !named {
 			batch.Queue(isolateSQL)
