@@ -173,6 +173,21 @@ func TestCharacterSet(t *testing.T) {
 	}
 }
 
+// TestLargeRecords: a batch of the largest records passes a server that takes short requests.
+func TestLargeRecords(t *testing.T) {
+	server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{Args: []string{"--max-allowed-packet=1M"}})
+	url := databaseOn(t, server.Addr)
+	need(t, Migrate(t.Context(), url))
+	var changes []counter.Change
+	for i := range 128 {
+		changes = append(changes, counter.Change{Docs: []counter.Doc{{Name: fmt.Sprint("r:", i),
+			Data: strings.Repeat("'", 24<<10)}}})
+	}
+	if saved, err := open(t, url).Save(t.Context(), someQueue, changes...); err != nil || slices.Contains(saved, false) {
+		t.Errorf("%v, %v", saved, err)
+	}
+}
+
 // TestClean: documents and members that expired are deleted, and the others stay.
 func TestClean(t *testing.T) {
 	url := migrated(t)

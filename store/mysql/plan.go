@@ -15,8 +15,12 @@ import (
 // emptyFor is how long an empty row stays.
 const emptyFor = 24 * time.Hour
 
-// maxDocs is about how many documents a transaction locks.
-const maxDocs = readBatch
+// The bounds of one transaction, if it has several changes. Escaped data may be twice as long, and max_allowed_packet of
+// a server may be 1 MiB.
+const (
+	maxDocs  = readBatch
+	maxBytes = 256 << 10 // of data
+)
 
 // plan is the part of a Save that one transaction makes.
 type plan struct {
@@ -46,8 +50,12 @@ type row struct {
 func planOf(queue []byte, changes []counter.Change) *plan {
 	p := &plan{queue: queue, rows: map[string]*row{}, writer: rand.Int64N(1<<62) + 1, //nolint:gosec // no secret
 		members: map[member]counter.Member{}}
+	size := 0
 	for _, c := range changes {
-		if len(p.rows) > 0 && len(p.rows)+len(c.Docs)+len(c.Same)+len(c.Add) > maxDocs {
+		for _, d := range c.Docs {
+			size += len(d.Data)
+		}
+		if len(p.rows) > 0 && (len(p.rows)+len(c.Docs)+len(c.Same)+len(c.Add) > maxDocs || size > maxBytes) {
 			break
 		}
 		p.changes = append(p.changes, c)
