@@ -12,7 +12,6 @@ package postgres
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"strings"
 	"time"
@@ -111,9 +110,6 @@ func parse(rawURL string) (*pgxpool.Config, error) {
 	}
 	if _, set := config.ConnConfig.RuntimeParams["application_name"]; !set {
 		config.ConnConfig.RuntimeParams["application_name"] = "strikes"
-	}
-	if tlsConfig := config.ConnConfig.TLSConfig; tlsConfig != nil {
-		tlsConfig.MinVersion = tls.VersionTLS12
 	}
 	return config, nil
 }
