@@ -59,8 +59,8 @@ var arrows = map[string][]string{
 
 	"internal/inbox": {"consumer", "internal/sqlstore"},
 
-	"internal/sqlstore":          {"counter", "internal/pause", "internal/setting"},
-	"internal/sqlstore/sqlbench": {"counter", "internal/servertest"},
+	"internal/sqlstore":         {"counter", "internal/pause", "internal/setting"},
+	"internal/sqlstore/sqltest": {"counter", "internal/servertest"},
 
 	"internal/inspect": {"internal/broker", "internal/panics", "internal/printable"},
 	"internal/reason":  {"internal/printable"},

@@ -25,7 +25,7 @@ import (
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/internal/sqlstore"
-	"github.com/strikesmq/strikes/internal/sqlstore/sqlbench"
+	"github.com/strikesmq/strikes/internal/sqlstore/sqltest"
 )
 
 var someQueue = counter.Queue{VHost: "/", Name: "q"}
@@ -198,7 +198,7 @@ func TestMissingTable(t *testing.T) {
 }
 
 // TestMigrations: a process that connects while others migrate finds the tables, or is told to migrate.
-func TestMigrations(t *testing.T) { sqlbench.TestMigrations(t, database, open, Migrate) }
+func TestMigrations(t *testing.T) { sqltest.TestMigrations(t, database, open, Migrate) }
 
 // TestFull: a disk without room is an error that says so, and the documents stay as they were.
 func TestFull(t *testing.T) {

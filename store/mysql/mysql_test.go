@@ -18,7 +18,7 @@ import (
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
-	"github.com/strikesmq/strikes/internal/sqlstore/sqlbench"
+	"github.com/strikesmq/strikes/internal/sqlstore/sqltest"
 )
 
 func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
@@ -226,7 +226,7 @@ func TestLongLane(t *testing.T) {
 func renew(t *testing.T, places int) {
 	s := open(t, migrated(t))
 	sweep := s.sweep(members)
-	sqlbench.Renew(t, &sqlbench.Database{Store: s, Set: "set_name",
+	sqltest.Renew(t, &sqltest.Database{Store: s, Set: "set_name",
 		Exec: func(sql string) {
 			if _, err := s.db.ExecContext(t.Context(), sql); err != nil {
 				t.Fatalf("%s: %v", sql, err)

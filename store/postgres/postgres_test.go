@@ -19,7 +19,7 @@ import (
 	"github.com/strikesmq/strikes/counter/storetest"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
-	"github.com/strikesmq/strikes/internal/sqlstore/sqlbench"
+	"github.com/strikesmq/strikes/internal/sqlstore/sqltest"
 )
 
 func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
@@ -52,7 +52,7 @@ func do(t testing.TB, url string, statements ...string) {
 }
 
 // TestMigrations: a process that connects while others migrate finds the tables, or is told to migrate.
-func TestMigrations(t *testing.T) { sqlbench.TestMigrations(t, database, open, Migrate) }
+func TestMigrations(t *testing.T) { sqltest.TestMigrations(t, database, open, Migrate) }
 
 // TestMissingTable: the command that an error names makes a table that is missing.
 func TestMissingTable(t *testing.T) {
@@ -302,7 +302,7 @@ func renew(t *testing.T, places int) {
 	url := migrated(t)
 	s := open(t, url)
 	sweep := s.sweep(cleanMembers)
-	sqlbench.Renew(t, &sqlbench.Database{Store: s, Set: `"set"`, Exec: func(sql string) { do(t, url, sql) },
+	sqltest.Renew(t, &sqltest.Database{Store: s, Set: `"set"`, Exec: func(sql string) { do(t, url, sql) },
 		Sweep: func() int {
 			n, err := sweep(t.Context())
 			need(t, err)

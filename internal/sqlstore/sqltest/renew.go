@@ -1,4 +1,4 @@
-package sqlbench
+package sqltest
 
 import (
 	"context"
