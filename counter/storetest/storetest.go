@@ -21,7 +21,7 @@ import (
 func Run(t *testing.T, open func(testing.TB) counter.Store) {
 	for name, test := range map[string]func(*testing.T, keeper){
 		"documents": testDocuments, "absent documents": testAbsent, "expiry": testExpiry, "sets": testSets,
-		"context": testEndsWithItsContext, "records": testRead, "race": testRace, "sums": testSums,
+		"context": testEndsWithItsContext, "names": testNames, "records": testRead, "race": testRace, "sums": testSums,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, keeper{open(t)}) })
 	}
@@ -178,6 +178,10 @@ func testExpiry(t *testing.T, k keeper) {
 			t.Errorf("%s is taken for one that exists", name)
 		}
 	}
+	k.save(t, counter.Change{Docs: []counter.Doc{{Name: counter.Entry{Name: "m"}.Record(), Data: "x", Expires: soon}}})
+	if got, err := k.Read(t.Context(), someQueue, "s", []counter.Entry{{Name: "m"}}); err != nil || got[0] != "" {
+		t.Errorf("Read returns a record that has expired: %q, %v", got, err)
+	}
 	if n, err := k.Count(t.Context(), someQueue, "s", 0); n != 1 || err != nil {
 		t.Errorf("a set that was to be kept has %d members, %v", n, err)
 	}
@@ -234,6 +238,49 @@ func testSets(t *testing.T, k keeper) {
 		if n, err := k.Count(t.Context(), of, "s", 0); n != 0 || err != nil {
 			t.Errorf("of another queue, %+v: %d, %v", of, n, err)
 		}
+	}
+}
+
+// testNames: names are bytes, also those that a text would take for one, and pages have them in the order of their
+// bytes.
+func testNames(t *testing.T, k keeper) {
+	every := make([]byte, 255)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	of := counter.Queue{VHost: string(every), Name: strings.Repeat("\xff", 255)}
+	names := []string{string(every), "\xff", "\xe4", "\xc3\xa4", "a\x00\x00", "a\x00", "a ", "a", "\\", "A", "'", "%", " ",
+		"\x00"}
+	var changes []counter.Change
+	for _, name := range names {
+		changes = append(changes, counter.Change{Docs: []counter.Doc{{Name: "r:" + name, Data: "of " + name + "'\\"}},
+			Sets: []counter.Member{{Set: "dead", Name: name, Score: 7}}})
+	}
+	saved, err := k.Save(t.Context(), of, changes...)
+	if err != nil || slices.Contains(saved, false) {
+		t.Fatalf("saved %v, %v", saved, err)
+	}
+	for _, name := range names {
+		_, docs, err := k.Load(t.Context(), of, "r:"+name)
+		if err != nil || docs[0].Data != "of "+name+"'\\" {
+			t.Errorf("%q: %+v, %v", name, docs, err)
+		}
+	}
+	slices.Sort(names)
+	slices.Reverse(names)
+	var got []string
+	for after, n := (counter.Entry{}), 4; n == 4; {
+		page, err := k.Page(t.Context(), of, "dead", after, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, after = range page {
+			got = append(got, after.Name)
+		}
+		n = len(page)
+	}
+	if !slices.Equal(got, names) {
+		t.Errorf("got %q, want %q", got, names)
 	}
 }
 
