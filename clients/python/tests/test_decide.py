@@ -1,12 +1,15 @@
 """The state table."""
 
 import logging
+from dataclasses import fields
 
 import pytest
 
 from strikes import backoff, consuming, decide
+from strikes.consuming import ConsumerOptions, Flow
 from strikes.decide import Ended, Isolation, Retry, Step
 from strikes.queue import Declared, QueueRefused, judge
+from strikes.session import Settings, SettlerOptions
 from strikes.steps import Mode, ReplyCode
 
 
@@ -137,3 +140,9 @@ def test_a_delivery_limit_below_the_retries_is_refused(version, limit, refused):
         assert refused and f"the delivery limit {limit} is too low for 3 retries" in str(error)
     else:
         assert not refused
+
+
+def test_type_checkers_know_each_setting():
+    settings = {f.name for f in fields(Settings) if f.init and f.name != "queue"}
+    assert SettlerOptions.__annotations__.keys() == settings
+    assert ConsumerOptions.__annotations__.keys() == settings | {f.name for f in fields(Flow)}

@@ -11,7 +11,7 @@ import contextlib
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 from urllib.parse import unquote, urlsplit
 
 import aiormq
@@ -28,8 +28,8 @@ from .aio import AsyncControl, AsyncDriver, AsyncHandler, Tasks, drive_late, run
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, OPEN_TIMEOUT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed,
-    Refused, Sequence, SessionLost, Stuck, Undecodable, Unreadable, check_url, lanes_refusal, session_error,
+    CARE_FOR, CLOSE_TIMEOUT, OPEN_TIMEOUT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, ConsumerOptions, Flow,
+    Passed, Refused, Sequence, SessionLost, Stuck, Undecodable, Unreadable, check_url, lanes_refusal, session_error,
 )
 from .counter import AsyncCounter
 from .decide import Step
@@ -101,14 +101,13 @@ class Consumer:
 
     def __init__(
         self, queue: str, handler: AsyncHandler, *, amqp: str, counter: AsyncCounter,
-        consuming: Callable[[bool], None] | None = None, **settings: Any,
+        consuming: Callable[[bool], object] | None = None, **settings: Unpack[ConsumerOptions],
     ) -> None:
         check_url(amqp)
-        vhost = unquote(urlsplit(amqp).path[1:]) or "/"
         self._amqp = amqp
-        self._flow = Flow(**{name: settings.pop(name) for name in FLOW & settings.keys()})
-        settings.setdefault("vhost", vhost)
-        self._settings = Settings.of(queue, settings, FLOW)
+        given: dict[str, Any] = {"vhost": unquote(urlsplit(amqp).path[1:]) or "/", **settings}
+        self._flow = Flow(**{name: given.pop(name) for name in FLOW & given.keys()})
+        self._settings = Settings.of(queue, given, FLOW)
         self._settings.check_ttl(counter.options)
         check(handler, awaits=True)
         try:

@@ -13,6 +13,7 @@ from .backoff import doubled, jitter
 from .breaker import check as check_breaker
 from .errors import SettingError, StoreError, StrikesError, is_number
 from .queue import QueueRefused
+from .session import SettlerOptions
 
 CLOSE_TIMEOUT = 5.0
 OPEN_TIMEOUT = 10.0
@@ -156,6 +157,18 @@ class Flow:
             raise SettingError("drain_timeout", self.drain_timeout, "0 or more seconds")
         check_breaker(self.breaker, self.patience)
         self.prefetch = self.prefetch or min(max(2 * self.concurrency, 10), 65535)
+
+
+class ConsumerOptions(SettlerOptions, total=False):
+    """The fields of Settings and Flow that a program may give by name, for type checkers."""
+
+    concurrency: int
+    prefetch: int
+    drain_timeout: float
+    allow_drop: bool
+    dead_letter_policy: bool
+    breaker: int
+    patience: float
 
 
 @dataclass

@@ -10,7 +10,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import pika
 import pika.exceptions
@@ -22,8 +22,8 @@ from .blocking import THREADS, Control, Driver, Handler, drive_late
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, Flow, Passed, Refused,
-    Sequence, SessionLost, Stuck, Undecodable, check_url, lanes_refusal, session_error,
+    CARE_FOR, CLOSE_TIMEOUT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, ConsumerOptions, Flow, Passed,
+    Refused, Sequence, SessionLost, Stuck, Undecodable, check_url, lanes_refusal, session_error,
 )
 from .counter import Counter
 from .decide import Step
@@ -54,7 +54,7 @@ class Consumer:
 
     def __init__(
         self, queue: str, handler: Handler, *, amqp: str | pika.connection.Parameters, counter: Counter,
-        consuming: Callable[[bool], None] | None = None, **settings: Any,
+        consuming: Callable[[bool], object] | None = None, **settings: Unpack[ConsumerOptions],
     ) -> None:
         if isinstance(amqp, str):
             check_url(amqp)
@@ -62,8 +62,9 @@ class Consumer:
             if amqp.heartbeat is None:
                 amqp.heartbeat = HEARTBEAT
         self._parameters = amqp
-        self._flow = Flow(**{name: settings.pop(name) for name in FLOW & settings.keys()})
-        self._settings = Settings.of(queue, {"vhost": self._parameters.virtual_host, **settings}, FLOW)
+        given: dict[str, Any] = {"vhost": self._parameters.virtual_host, **settings}
+        self._flow = Flow(**{name: given.pop(name) for name in FLOW & given.keys()})
+        self._settings = Settings.of(queue, given, FLOW)
         self._settings.check_ttl(counter.options)
         check(handler, awaits=False)
         self._handler, self._counter, self._consuming = handler, counter, consuming

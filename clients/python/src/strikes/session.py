@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypedDict
 
 from . import decide
 from .backoff import default_backoff
@@ -109,9 +109,9 @@ class Settings:
     handler_timeout: float | None = 300.0  # of one attempt, at most half the consumer timeout; None: no timeout
     # The broker's delivery acknowledgement timeout; no delivery is held for more than half of it.
     consumer_timeout: float = 1800.0
-    key: Callable[[Delivery], str | bytes] | None = None  # identifies a message; None: its message id
+    key: Callable[[Delivery], str | bytes | int | None] | None = None  # identifies a message; None: its message id
     name: str = ""  # names this process to operators; empty: host and process id
-    observer: Callable[[Event], None] | None = None  # gets every outcome; many threads may call it
+    observer: Callable[[Event], object] | None = None  # gets every outcome; many threads may call it
     logger: logging.Logger = field(default_factory=lambda: logging.getLogger("strikes"))
     _foreign_from: float = field(default=float("-inf"), init=False, repr=False, compare=False)  # log them again then
 
@@ -192,6 +192,23 @@ class Settings:
     @property
     def limit(self) -> int:
         return self.max_retries + 1
+
+
+class SettlerOptions(TypedDict, total=False):
+    """The fields of Settings that a program may give by name, for type checkers."""
+
+    vhost: str
+    max_retries: int
+    max_age: float
+    retry: Retry | Literal["requeue", "in-place"]
+    isolation: Isolation | Literal["suspects", "off"]
+    backoff: Callable[[int], float]
+    handler_timeout: float | None
+    consumer_timeout: float
+    key: Callable[[Delivery], str | bytes | int | None] | None
+    name: str
+    observer: Callable[[Event], object] | None
+    logger: logging.Logger
 
 
 @dataclass(frozen=True)

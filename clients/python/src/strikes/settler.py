@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 from .aio import AsyncDriver, AsyncHandler, Tasks
 from .aio import drive_late as drive_late_async
@@ -18,7 +18,7 @@ from .counter import AsyncCounter, Counter
 from .decide import Step
 from .handler import Delivery, check
 from .late import Late
-from .session import Outcome, Progress, Session, Settings
+from .session import Outcome, Progress, Session, Settings, SettlerOptions
 from .signals import Signal
 
 Settle = Callable[[Outcome], Any]
@@ -69,8 +69,8 @@ class Settler:
     Many threads may call handle. The further arguments are the fields of Settings.
     """
 
-    def __init__(self, queue: str, counter: Counter, **settings: Any) -> None:
-        self._settings, self._counter, self._stop = Settings.of(queue, settings), counter, Signal()
+    def __init__(self, queue: str, counter: Counter, **settings: Unpack[SettlerOptions]) -> None:
+        self._settings, self._counter, self._stop = Settings.of(queue, {**settings}), counter, Signal()
         self._late = Late(lambda steps: THREADS.submit(lambda: drive_late(counter, steps)), owned=False)
 
     def handle(self, delivery: Delivery, handler: Handler, settle: Settle) -> Outcome:
@@ -111,8 +111,8 @@ class Settler:
 class AsyncSettler:
     """As Settler, for asyncio. The handler is a coroutine function; settle is a function that does not block."""
 
-    def __init__(self, queue: str, counter: AsyncCounter, **settings: Any) -> None:
-        self._settings, self._counter, self._stop = Settings.of(queue, settings), counter, Signal()
+    def __init__(self, queue: str, counter: AsyncCounter, **settings: Unpack[SettlerOptions]) -> None:
+        self._settings, self._counter, self._stop = Settings.of(queue, {**settings}), counter, Signal()
         self._tasks = Tasks()
         self._late = Late(self._spawn, owned=False)
 
