@@ -19,7 +19,7 @@ import simulated
 from conftest import PATIENCE, until
 from strikes import (
     AsyncCounter, Delivery, NotCounted, Outcome, Reject, RetryAfter, RetryAtMost, SettingError, aio, aio_pika,
-    blocking, pika,
+    blocking, control, pika,
 )
 from strikes.errors import StoreError, StrikesError
 from strikes.handler import Failed, failure_of
@@ -452,21 +452,23 @@ class AsyncReader(Reader):
         return super().run(call)
 
 
-def test_any_error_of_a_read_of_the_pause_is_followed_by_the_next_read(monkeypatch):
-    for module in (blocking, aio):
-        monkeypatch.setattr(module, "CONTROL_EVERY", 0.01)
-    reader = blocking.Control(Reader(), Settings("orders"), breaker=False)
+@pytest.mark.parametrize(
+    "drive",
+    [
+        lambda reads: blocking.drive_late(Reader(), reads),
+        lambda reads: asyncio.run(aio.drive_late(AsyncReader(), reads)),
+    ],
+    ids=["sync", "asyncio"],
+)
+def test_any_error_of_a_read_of_the_pause_is_followed_by_the_next_read(monkeypatch, drive):
+    monkeypatch.setattr(control, "CONTROL_EVERY", 0.01)
+    reader = control.Control(Settings("orders"), Options(), breaker=False)
+    thread = threading.Thread(target=drive, args=(reader.run(),))
+    thread.start()
     until(lambda: reader.view.reply.paused)
-    reader.close()
-
-    async def main():
-        reader = aio.AsyncControl(AsyncReader(), Settings("orders"), breaker=False)
-        async with asyncio.timeout(PATIENCE):
-            while not reader.view.reply.paused:
-                await asyncio.sleep(0.01)
-        await reader.close()
-
-    asyncio.run(main())
+    reader.over.fire()
+    thread.join(PATIENCE)
+    assert reader.ended.fired
 
 
 def receiving(cls):

@@ -8,13 +8,10 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from . import control
-from .control import CONTROL_EVERY
 from .counter import AsyncCounter
 from .errors import Fault, StoreError, StrikesError
 from .handler import Abandoned, Delivery, Failed, awaited, failure_of
-from .isolation import PROCESS
-from .session import ABANDON_AFTER, ControlView, Effect, Invoke, Progress, Send, Session, Settings, Sleep, Steps
+from .session import ABANDON_AFTER, Effect, Invoke, Progress, Send, Session, Sleep, Steps
 from .steps import Call, Cause
 
 AsyncHandler = Callable[[Delivery], Awaitable[object]]
@@ -192,73 +189,3 @@ class AsyncDriver:
         return (
             self._late(run.began, now) or self._cancelled_at is not None and now >= max(run.began, self._cancelled_at)
         )
-
-
-class AsyncControl:
-    """Reads once a second, in a task, whether operators paused the queue or skipped messages."""
-
-    def __init__(self, counter: AsyncCounter, settings: Settings, breaker: bool) -> None:
-        self.view = ControlView()
-        self._consuming = "breaker" if breaker else "consuming"
-        self.stopped = True  # the process holds no delivery of the queue
-        self.first_error: StoreError | None = None
-        self.first = asyncio.Event()
-        self._counter, self._settings = counter, settings
-        self._reader = PROCESS.token()
-        self._again, self._over = asyncio.Event(), False
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    async def _run(self) -> None:
-        error: StoreError | None = None
-        while True:
-            state = "stopped" if self.stopped and self.view.reply.paused else self._consuming
-            error = await self._read(state, error is None)
-            if not self.first.is_set():
-                self.first_error = error
-                self.first.set()
-            await sleep_until(self._again, CONTROL_EVERY)
-            self._again.clear()
-            if self._over:
-                if error is None:
-                    await self._read("left", True)
-                return
-
-    async def _read(self, state: str, reached: bool) -> StoreError | None:
-        settings, options = self._settings, self._counter.options
-        call = control.call(settings, options, self._reader, state)
-        error = control.take(self.view, settings, reached, await self._ask(call))
-        if error is None:
-            if state != "left" and (report := control.waiting_call(self.view, settings, options, self._reader)):
-                await self._ask(report)  # after an error the next read reports it again
-            await self.read_lanes()
-        return error
-
-    async def read_lanes(self) -> None:
-        """Read how many lanes are blocked now: the last read may be a second old."""
-        call = control.lanes_call(self._settings, self._counter.options)
-        control.take_lanes(self.view, self._settings, await self._ask(call))
-
-    async def _ask(self, call: Call) -> Any:
-        try:
-            return await run(self._counter, call, 0.5)
-        except Exception as error:
-            return control.store_error(error)
-
-    def read_now(self) -> None:
-        self._again.set()
-
-    async def close(self) -> None:
-        """Report that this process has left."""
-        self._over = True
-        self._again.set()
-        await self._task
-
-
-async def sleep_until(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, for so long at most; whether it is set."""
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        pass
-    return event.is_set()

@@ -24,20 +24,21 @@ import pamqp.frame
 from . import queue as queues
 from . import steps
 from .acks import Acks
-from .aio import AsyncControl, AsyncDriver, AsyncHandler, Tasks, drive_late, run, sleep_until
+from .aio import AsyncDriver, AsyncHandler, Tasks, drive_late, run, sleep
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
     CARE_FOR, CLOSE_TIMEOUT, OPEN_TIMEOUT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, ConsumerOptions, Flow,
     Passed, Refused, Sequence, SessionLost, Stuck, Undecodable, Unreadable, check_url, lanes_refusal, session_error,
 )
+from .control import Control
 from .counter import AsyncCounter
 from .decide import Step
 from .errors import SettingError, StoreError, StrikesError
 from .handler import Delivery, check
 from .late import Late
 from .queue import MOST_PROBES, PROBE, Declared
-from .session import Event, Outcome, Progress, Session, Settings
+from .session import Event, Outcome, Progress, Session, Settings, Sleep
 from .signals import Signal
 
 TICK = 0.1
@@ -137,7 +138,8 @@ class Consumer:
         """
         tasks = Tasks()
         late = Late(lambda late_steps: tasks.spawn(drive_late(self._counter, late_steps)))  # type: ignore[arg-type]
-        control = AsyncControl(self._counter, self._settings, self._flow.breaker > 0)
+        control = Control(self._settings, self._counter.options, self._flow.breaker > 0)
+        tasks.spawn(drive_late(self._counter, control.run()))
         sequence, breaker = Sequence(broker=urlsplit(self._amqp).netloc.rpartition("@")[2]), None
         if size := self._flow.breaker:
             breaker = Breaker(size, self._flow.patience, self._settings, self._counter.options)
@@ -160,15 +162,12 @@ class Consumer:
         finally:
             if breaker:
                 breaker.over.fire()
-            await control.close()
+            control.over.fire()
             late.close()
-            loop = asyncio.get_running_loop()
-            for ended in (late.idle, *([breaker.ended] if breaker else [])):
-                over = asyncio.Event()
-                ended.add(lambda over=over: loop.call_soon_threadsafe(over.set))  # type: ignore[misc]
-                await sleep_until(over, 2)
+            for ended in (control.ended, late.idle, *([breaker.ended] if breaker else [])):
+                await sleep(Sleep(2, (ended,)))
 
-    async def _connection(self, sequence: Sequence, late: Late, control: AsyncControl, breaker: Breaker | None) -> None:
+    async def _connection(self, sequence: Sequence, late: Late, control: Control, breaker: Breaker | None) -> None:
         connection = await _connect(self._amqp)
         sequence.connected = True
         try:
@@ -186,10 +185,10 @@ class Consumer:
         finally:
             await _close(connection)
 
-    async def _check(self, connection: Any, control: AsyncControl, sequence: Sequence) -> None:
+    async def _check(self, connection: Any, control: Control, sequence: Sequence) -> None:
         """Refuse a store or a queue that would lose counts or messages. A store that is out of reach is not refused."""
-        await sleep_until(control.first, 2)
-        await control.read_lanes()
+        await sleep(Sleep(2, (control.first,)))
+        await drive_late(self._counter, control.read_lanes())
         sequence.refuse(control.first_error, control.view.lanes_error)
         s, f = self._settings, self._flow
         if refusal := lanes_refusal(s.queue, control.view.lanes):
@@ -210,7 +209,7 @@ class Consumer:
         ):
             s.logger.warning(warning)
 
-    async def _await_resume(self, connection: Any, control: AsyncControl) -> bool:
+    async def _await_resume(self, connection: Any, control: Control) -> bool:
         """Wait until the queue is not paused. Return true if it was not paused at all."""
         if not control.view.reply.paused:
             return True
@@ -337,7 +336,7 @@ class _Session:
     """One channel of a Consumer: the Port of its Session."""
 
     def __init__(
-        self, consumer: Consumer, connection: Any, sequence: Sequence, late: Late, control: AsyncControl,
+        self, consumer: Consumer, connection: Any, sequence: Sequence, late: Late, control: Control,
         breaker: Breaker | None,
     ) -> None:
         self.c, self.connection, self.sequence, self.control = consumer, connection, sequence, control
@@ -585,7 +584,8 @@ class _Session:
                 self._woken.set()
                 if not self.session.live.fired:
                     return  # it need not drain any more
-            await sleep_until(self._idle, TICK)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._idle.wait(), TICK)
 
     async def _close_channel(self) -> None:
         """Close the channel so that the acks have arrived.

@@ -9,12 +9,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from .control import CONTROL_EVERY, read, read_lanes
 from .counter import Counter
 from .errors import StoreError
 from .handler import Abandoned, Delivery, Failed, failure_of, refuse_unfinished
-from .isolation import PROCESS
-from .session import ABANDON_AFTER, ControlView, Effect, Invoke, Progress, Send, Session, Settings, Sleep, Steps
+from .session import ABANDON_AFTER, Effect, Invoke, Progress, Send, Session, Sleep, Steps
 from .steps import Cause
 
 Handler = Callable[[Delivery], object]
@@ -206,55 +204,3 @@ def drive_late(counter: Counter, steps: Steps) -> None:
                 sleep(effect)
     except StopIteration:
         pass
-
-
-class Control:
-    """Reads once a second, in a thread, whether operators paused the queue or skipped messages."""
-
-    def __init__(self, counter: Counter, settings: Settings, breaker: bool) -> None:
-        self.view = ControlView()
-        self._consuming = "breaker" if breaker else "consuming"
-        self.stopped = True  # the process holds no delivery of the queue
-        self.first_error: StoreError | None = None
-        self._counter, self._settings = counter, settings
-        self._reader = PROCESS.token()
-        self._again, self._over, self.first = threading.Event(), threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._run, name="strikes-control", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        reached = True
-        while True:
-            error = read(
-                self.view, self._settings, reached, self._counter.run, self._reader, self._state(),
-                self._counter.options,
-            )
-            reached = error is None
-            if not self.first.is_set():
-                self.first_error = error
-                self.first.set()
-            self._again.wait(CONTROL_EVERY)
-            self._again.clear()
-            if self._over.is_set():
-                if reached:
-                    read(
-                        self.view, self._settings, reached, self._counter.run, self._reader, "left",
-                        self._counter.options,
-                    )
-                return
-
-    def _state(self) -> str:
-        return "stopped" if self.stopped and self.view.reply.paused else self._consuming
-
-    def read_now(self) -> None:
-        self._again.set()
-
-    def read_lanes(self) -> None:
-        """Read how many lanes are blocked now: the last read may be a second old."""
-        read_lanes(self.view, self._settings, self._counter.run, self._counter.options)
-
-    def close(self) -> None:
-        """Report that this process has left."""
-        self._over.set()
-        self._again.set()
-        self._thread.join(2)

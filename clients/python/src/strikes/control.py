@@ -3,100 +3,110 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 from . import steps
 from .errors import Fault, StoreError
-from .session import ControlView, Settings
+from .isolation import PROCESS
+from .session import ControlView, Send, Settings, Sleep, Steps
+from .signals import Signal
 from .steps import Call, Options
 
 CONTROL_EVERY = 1.0
 """Seconds between two reads: a pause is in force within two."""
 
+TIMEOUT = 0.5
+"""Seconds for the reply to a read."""
 
-def call(settings: Settings, options: Options, reader: str, state: str) -> Call:
-    return steps.control(settings.vhost, settings.queue, reader, settings.name, state, options)
 
+class Control:
+    """Reads the requests of operators for one consumer. A driver of late steps drives it."""
 
-def take(view: ControlView, settings: Settings, reached: bool, reply: Any) -> StoreError | None:
-    """Take a reply or an error, and log whether the store replies if that has changed.
+    def __init__(self, settings: Settings, options: Options, breaker: bool) -> None:
+        self.view = ControlView()
+        self.stopped = True  # the process holds no delivery of the queue
+        self.first_error: StoreError | None = None
+        self.first, self.over, self.ended = Signal(), Signal(), Signal()  # a read was made; `run` ends; it has ended
+        self._settings, self._options = settings, options
+        self._consuming = "breaker" if breaker else "consuming"
+        self._reader = PROCESS.token()
+        self._again = Signal()  # read now
 
-    After an error the last reply stands.
-    """
-    if not isinstance(reply, StoreError):
+    def run(self) -> Steps:
+        """Read once a second until `over` fires. Then report that this process has left, if the store replies."""
+        error: StoreError | None = None
         try:
-            view.take(steps.parse_control(reply))
-        except StoreError as err:
-            reply = err
-    if isinstance(reply, StoreError):
-        if reached:
-            settings.logger.warning(
-                "reading whether queue %s is paused: the store does not reply; its last reply stands: %s",
-                settings.queue,
-                reply,
-            )
-        return reply
-    if not reached:
-        settings.logger.info("the store replies again, queue %s", settings.queue)
-    return None
+            while not self.over.fired:
+                self._again = Signal()
+                error = yield from self._read(error is None)
+                if not self.first.fired:
+                    self.first_error = error
+                    self.first.fire()
+                yield Sleep(CONTROL_EVERY, (self._again, self.over))
+            if error is None:
+                yield self._send(self._call("left"))
+        finally:
+            self.ended.fire()
 
+    def read_now(self) -> None:
+        self._again.fire()
 
-def waiting_call(view: ControlView, settings: Settings, options: Options, reader: str) -> Call | None:
-    """Return the report of the messages that wait because their attempts are not counted; None if there are none."""
-    messages, seconds, why = view.waiting(time.monotonic())
-    if not messages:
+    def _read(self, reached: bool) -> Steps:
+        """Read once, and return the error.
+
+        Log whether the store replies if that has changed. After an error the last reply stands.
+        """
+        s = self._settings
+        state = "stopped" if self.stopped and self.view.reply.paused else self._consuming
+        reply = yield self._send(self._call(state))
+        try:
+            self.view.take(steps.parse_control(_answer(reply)))
+        except StoreError as error:
+            if reached:
+                s.logger.warning(
+                    "reading whether queue %s is paused: the store does not reply; its last reply stands: %s", s.queue,
+                    error,
+                )
+            return error
+        if not reached:
+            s.logger.info("the store replies again, queue %s", s.queue)
+        messages, seconds, why = self.view.waiting(time.monotonic())
+        if messages:  # after an error the next read reports it again
+            yield self._send(steps.waiting(s.vhost, s.queue, self._reader, messages, seconds, why, self._options))
+        yield from self.read_lanes()
         return None
-    return steps.waiting(settings.vhost, settings.queue, reader, messages, seconds, why, options)
+
+    def read_lanes(self) -> Steps:
+        """Read how many lanes are blocked now: the last read may be a second old.
+
+        After an error the last number stands; the first one in a row is logged.
+        """
+        s, view = self._settings, self.view
+        reply = yield self._send(steps.lanes(s.vhost, s.queue, self._options))
+        unknown, view.lanes_error = view.lanes_error, None
+        try:
+            view.lanes = steps.parse_lanes(_answer(reply))
+        except StoreError as error:
+            view.lanes_error = error
+            if not unknown:
+                s.logger.warning(
+                    "reading how many lanes of queue %s are blocked: %s; the last number stands: %d", s.queue, error,
+                    view.lanes,
+                )
+
+    def _call(self, state: str) -> Call:
+        s = self._settings
+        return steps.control(s.vhost, s.queue, self._reader, s.name, state, self._options)
+
+    def _send(self, call: Call) -> Send:
+        return Send(call, TIMEOUT)
 
 
-def lanes_call(settings: Settings, options: Options) -> Call:
-    return steps.lanes(settings.vhost, settings.queue, options)
+def _answer(result: Any) -> Any:
+    """Return a reply, or raise its error.
 
-
-def take_lanes(view: ControlView, settings: Settings, reply: Any) -> None:
-    """Take the number of blocked lanes, or an error.
-
-    After an error the last number stands; the first one in a row is logged.
+    Any error counts as one of the store: the reads must go on, or no pause would be obeyed any more.
     """
-    unknown, view.lanes_error = view.lanes_error, None
-    try:
-        if isinstance(reply, StoreError):
-            raise reply
-        view.lanes = steps.parse_lanes(reply)
-    except StoreError as err:
-        view.lanes_error = err
-        if not unknown:
-            settings.logger.warning(
-                "reading how many lanes of queue %s are blocked: %s; the last number stands: %d", settings.queue, err,
-                view.lanes,
-            )
-
-
-def read(view: ControlView, settings: Settings, reached: bool, run: Callable[[Call], Any], reader: str, state: str,
-         options: Options | None = None) -> StoreError | None:
-    """Read once, and return the error."""
-    options = options or Options()
-    error = take(view, settings, reached, _ask(run, call(settings, options, reader, state)))
-    if error is None:
-        if state != "left" and (report := waiting_call(view, settings, options, reader)):
-            _ask(run, report)  # after an error the next read reports it again
-        read_lanes(view, settings, run, options)
-    return error
-
-
-def read_lanes(view: ControlView, settings: Settings, run: Callable[[Call], Any], options: Options) -> None:
-    """Read how many lanes are blocked."""
-    take_lanes(view, settings, _ask(run, lanes_call(settings, options)))
-
-
-def _ask(run: Callable[[Call], Any], what: Call) -> Any:
-    try:
-        return run(what)
-    except Exception as err:
-        return store_error(err)
-
-
-def store_error(error: Exception) -> StoreError:
-    """Return any error of a read as one of the store: the reads must go on, or no pause would be obeyed any more."""
-    return error if isinstance(error, StoreError) else StoreError(Fault.OTHER, repr(error))
+    if not isinstance(result, Exception):
+        return result
+    raise result if isinstance(result, StoreError) else StoreError(Fault.OTHER, repr(result))

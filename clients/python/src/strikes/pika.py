@@ -18,19 +18,20 @@ import pika.exceptions
 from . import queue as queues
 from . import steps
 from .acks import Acks
-from .blocking import THREADS, Control, Driver, Handler, drive_late
+from .blocking import THREADS, Driver, Handler, drive_late, sleep
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
     CARE_FOR, CLOSE_TIMEOUT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, ConsumerOptions, Flow, Passed,
     Refused, Sequence, SessionLost, Stuck, Undecodable, check_url, lanes_refusal, session_error,
 )
+from .control import Control
 from .counter import Counter
 from .decide import Step
 from .errors import StoreError, StrikesError
 from .handler import Delivery, check
 from .late import Late
-from .session import Event, Outcome, Progress, Session, Settings
+from .session import Event, Outcome, Progress, Session, Settings, Sleep
 from .signals import Signal
 from .wire import ChannelClosed, Wire, is_unconverted, is_undecodable
 
@@ -81,7 +82,8 @@ class Consumer:
         Later it raises Stuck, and UncleanStop if its last acks may not have arrived. Else only stop ends it.
         """
         late = Late(lambda late_steps: THREADS.submit(lambda: drive_late(self._counter, late_steps)))
-        control = Control(self._counter, self._settings, self._flow.breaker > 0)
+        control = Control(self._settings, self._counter.options, self._flow.breaker > 0)
+        THREADS.submit(lambda: drive_late(self._counter, control.run()))
         sequence, breaker = Sequence(broker=f"{self._parameters.host}:{self._parameters.port}"), None
         if size := self._flow.breaker:
             breaker = Breaker(size, self._flow.patience, self._settings, self._counter.options)
@@ -102,12 +104,10 @@ class Consumer:
         finally:
             if breaker:
                 breaker.over.fire()
-            control.close()
+            control.over.fire()
             late.close()
-            for ended in (late.idle, *([breaker.ended] if breaker else [])):
-                over = threading.Event()
-                ended.add(over.set)
-                over.wait(2)
+            for ended in (control.ended, late.idle, *([breaker.ended] if breaker else [])):
+                sleep(Sleep(2, (ended,)))
 
     def _pause(self, seconds: float) -> None:
         end = time.monotonic() + seconds
@@ -134,8 +134,8 @@ class Consumer:
 
     def _check(self, wire: Wire, control: Control, sequence: Sequence) -> None:
         """Refuse a store or a queue that would lose counts or messages. A store that is out of reach is not refused."""
-        control.first.wait(2)
-        control.read_lanes()
+        sleep(Sleep(2, (control.first,)))
+        drive_late(self._counter, control.read_lanes())
         sequence.refuse(control.first_error, control.view.lanes_error)
         s, f = self._settings, self._flow
         if refusal := lanes_refusal(s.queue, control.view.lanes):
