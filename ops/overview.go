@@ -60,6 +60,7 @@ type Summary struct {
 	Findings []inspect.Finding `json:"findings,omitempty"`
 
 	BlockedLanes int `json:"blocked_lanes,omitempty"`
+	Silent       int `json:"silent,omitempty"` // processes that have stopped asking the store
 
 	Breaker *Breaker      `json:"breaker,omitempty"` // nil: it is closed
 	Stopped time.Duration `json:"-"`                 // for how long no message has succeeded; 0: its breaker is closed
@@ -129,6 +130,11 @@ func (s *Summary) ofStore(kept counter.Summary) {
 	s.BlockedLanes, s.Dead.Blocked = kept.BlockedLanes, kept.Blocked.Count
 	s.Dead.recent = int64(kept.Recent) + kept.Blocked.Recent
 	s.Undecodable = kept.Undecodable
+	for _, process := range seen(kept.Consumers, kept.Time) {
+		if process.Silence() != "" {
+			s.Silent++
+		}
+	}
 	if kept.Waiting.Messages > 0 {
 		s.Waiting = &WaitingMessages{Messages: kept.Waiting.Messages, Since: kept.Time.Add(-kept.Waiting.For),
 			Why: kept.Waiting.Why}

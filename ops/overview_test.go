@@ -18,6 +18,17 @@ import (
 
 var atNoon = counter.QueueState{Time: noon}
 
+// TestSilentProcesses: the list counts the processes that have stopped asking the store.
+func TestSilentProcesses(t *testing.T) {
+	state := atNoon
+	state.Consumers = []counter.ConsumerState{{Consumer: "a", Seen: earlierBy(time.Second)},
+		{Consumer: "b", Seen: earlierBy(19 * time.Second)}}
+	s := Summary{Queue: "orders"}
+	if s.ofStore(counter.Summary{QueueState: state}); s.Silent != 1 {
+		t.Errorf("%d silent processes", s.Silent)
+	}
+}
+
 // TestWorstFirst: a queue that needs a person more comes first.
 func TestWorstFirst(t *testing.T) {
 	failing := func(name string, ago time.Duration) Summary {

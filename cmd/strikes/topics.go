@@ -121,6 +121,7 @@ Fields of status --json without QUEUE:
   dead_lettered  the dead letters: how many are still dead, how many were
                  replayed or dropped, and their commonest reasons
   blocked_lanes  lanes that wait because a message of theirs is dead-lettered
+  silent         processes that have stopped asking the store
   findings       errors of the doctor, up to 30 s old
   undecodable    why the client cannot decode a message, which ends every
                  session

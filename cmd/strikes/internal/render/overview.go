@@ -106,6 +106,9 @@ func overviewNote(s ops.Summary, o ops.Overview) string {
 	case s.Unattended() > 0:
 		notes = append(notes, "no consumer")
 	}
+	if s.Silent > 0 {
+		notes = append(notes, printable.Plural(s.Silent, "silent process"))
+	}
 	if s.BlockedLanes > 0 {
 		notes = append(notes, fmt.Sprintf("%s, %s", printable.Plural(s.BlockedLanes, "blocked lane"),
 			printable.Plural(int(s.Dead.Blocked), "blocked message")))

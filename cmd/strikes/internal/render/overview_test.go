@@ -36,7 +36,7 @@ func TestAlarms(t *testing.T) {
 func TestOverviewOfAnOutage(t *testing.T) {
 	const refused = "dial tcp 10.0.0.7:5432: refused"
 	o := ops.Overview{Time: noon, Queues: []ops.Summary{{
-		Queue: "orders", Retrying: 8, Blocked: 12 * time.Minute,
+		Queue: "orders", Retrying: 8, Blocked: 12 * time.Minute, Silent: 1,
 		Head:    &ops.Message{ID: "17", State: ops.Ready, Attempt: 2, Limit: 4, LastError: refused},
 		Waiting: &ops.WaitingMessages{Messages: 16, Since: earlierBy(time.Minute), Why: refused},
 		Breaker: &ops.Breaker{Since: earlierBy(12 * time.Minute), Open: true, Failed: 8, Alike: 7, Reason: refused,
@@ -44,8 +44,8 @@ func TestOverviewOfAnOutage(t *testing.T) {
 	}}}
 	var out bytes.Buffer
 	need(t, Overview(&out, o, 0))
-	want := "no progress: " + refused + "; 8 messages failed, none succeeded, nothing is counted; 17: attempt 2 of 4; " +
-		"16 messages waiting for 60s, not counted\n"
+	want := "no progress: " + refused + "; 8 messages failed, none succeeded, nothing is counted; 1 silent process; " +
+		"17: attempt 2 of 4; 16 messages waiting for 60s, not counted\n"
 	if !strings.Contains(out.String(), "  "+want) {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
