@@ -132,8 +132,8 @@ func TestQuestionInterrupted(t *testing.T) {
 	t.Parallel()
 	queue := declaredQueue(t)
 	publishLines(t, queue+".dlq", "a stray\n")
-	tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "dead", "drop", "--all", "--to",
-		"kept", queue))
+	tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, strikesOn(t, queue, "dead", "drop", "--all", "--force",
+		"--to", "kept", queue))
 	tt.awaits(t, "[y/N] ")
 	tt.press(t, "\x03")
 	_ = tt.cmd.Wait()
