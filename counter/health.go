@@ -298,8 +298,8 @@ func (i serverInfo) findings() (found []Finding) {
 			Seen: fmt.Sprintf("the store %s uses %d of %d bytes", i.at, used, most),
 			Impact: "a full store refuses writes: no failure is counted, and failed messages are held until their session " +
 				"ends",
-			Fix: "raise maxmemory with " + i.cli() + " CONFIG SET maxmemory BYTES, or delete keys: the option " +
-				"--bigkeys of redis-cli finds the largest; a record takes about 600 bytes",
+			Fix: "raise maxmemory with " + i.cli() + " CONFIG SET maxmemory BYTES, or free memory: the option " +
+				"--bigkeys of redis-cli finds the largest keys; a record takes about 600 bytes",
 		}},
 		{i.savesNothing, Finding{
 			Code:   "store-volatile",
