@@ -26,7 +26,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -81,7 +80,6 @@ type bench struct {
 	store     *rig.Store
 	counts    *counter.Counter
 	databases map[string]*database // those in use
-	binary    fleet.Binary         // of strikes
 	queues    int                  // named so far
 }
 
@@ -104,6 +102,7 @@ func Run(ctx context.Context, args []string) (err error) {
 // begins when the time is over, except the first that counts.
 func (b *bench) run(ctx context.Context, all []*Case) (err error) {
 	until := time.Now().Add(b.time)
+	b.databases = map[string]*database{}
 	if b.store, err = rig.OpenStore(ctx); err != nil {
 		return err
 	}
@@ -150,11 +149,11 @@ func (b *bench) sample(ctx context.Context, c *Case, n int) (_ sample, err error
 		return sample{}, err
 	}
 	defer func() { err = errors.Join(err, b.broker.Delete(t.spec.Queue)) }()
-	return c.measure(ctx, t)
+	return t.measure(ctx, c.loop)
 }
 
 func (b *bench) close() error {
-	errs := []error{b.binary.Remove()}
+	var errs []error
 	for _, d := range b.databases {
 		errs = append(errs, d.counts.Close(), d.Close())
 	}

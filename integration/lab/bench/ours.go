@@ -18,8 +18,8 @@ const withoutDelay = -1
 
 // ours consumes with some settings of strikes, and those that all contestants have in common. It has no Observer where
 // no message fails: the handler knows which messages will be acked.
-func ours(settings consumer.Consumer) measurement {
-	return consuming(func(ctx context.Context, t *trial, conn *amqp.Connection) error {
+func ours(settings consumer.Consumer) loop {
+	return func(ctx context.Context, t *trial, conn *amqp.Connection) error {
 		c := settings
 		c.Queue, c.MaxRetries, c.Concurrency = t.spec.Queue, retries, t.workers
 		c.DelayAbove = cmp.Or(c.DelayAbove, withoutDelay)
@@ -43,7 +43,7 @@ func ours(settings consumer.Consumer) measurement {
 			return err
 		}
 		return ctx.Err()
-	})
+	}
 }
 
 // database is a store in a database that writes each COMMIT to the disk.
@@ -53,24 +53,21 @@ type database struct {
 }
 
 // inDatabase consumes with the counts in a kind of database, which starts when it is needed.
-func inDatabase(kind string) measurement {
-	return func(ctx context.Context, t *trial) (sample, error) {
+func inDatabase(kind string) loop {
+	return func(ctx context.Context, t *trial, conn *amqp.Connection) error {
 		if t.databases[kind] == nil {
 			store, err := rig.OpenDatabase(ctx, kind, map[string][]string{"postgres": {"-c", "fsync=on"},
 				"mysql": {"--innodb-flush-log-at-trx-commit=1"}}[kind]...)
 			if err != nil {
-				return sample{}, err
+				return err
 			}
 			counts, err := rig.Dial(store.URL, "")
 			if err != nil {
-				return sample{}, errors.Join(err, store.Close())
-			}
-			if t.databases == nil {
-				t.databases = map[string]*database{}
+				return errors.Join(err, store.Close())
 			}
 			t.databases[kind] = &database{store, counts}
 		}
-		return ours(consumer.Consumer{Prefetch: prefetch, Counter: t.databases[kind].counts})(ctx, t)
+		return ours(consumer.Consumer{Prefetch: prefetch, Counter: t.databases[kind].counts})(ctx, t, conn)
 	}
 }
 

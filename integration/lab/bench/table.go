@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"context"
 	"slices"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -17,12 +16,11 @@ const (
 	success = "success" // every message succeeds, one handler at a time
 	failing = "failing" // some messages always fail, several handlers in parallel
 	ordered = "ordered" // strict order, on a single-active-consumer queue
-	pushing = "push"    // strikes consume --http, compared with a loop that posts
 	stored  = "stores"  // failing, with the counts in databases that write each COMMIT to the disk
 )
 
 // contests lists all contests. The last one runs only if -only names it.
-var contests = []string{success, failing, ordered, pushing, stored}
+var contests = []string{success, failing, ordered, stored}
 
 // mayFail reports whether messages of a contest fail if -failing says so.
 func mayFail(contest string) bool { return contest != success }
@@ -33,20 +31,14 @@ const (
 	withDelay = "strikes, DelayAbove"
 )
 
-// measurement takes one sample.
-type measurement func(ctx context.Context, t *trial) (sample, error)
-
 // row is one contestant. The first one of a contest is compared with the others.
 type row struct {
 	contest, name string
-	measure       measurement
+	loop          loop
 	spec          topology.Spec // of its queue
 	only          topology.Type // the only kind of queue it is for; if empty, both
 	sound         bool          // only for queues of which no message fails
 }
-
-// way measures a way of the comparison.
-func way(w *ways.Way) measurement { return consuming(byHand(w)) }
 
 // orderedPrefetch is for retries in place.
 const orderedPrefetch = 30
@@ -66,30 +58,27 @@ func table() []row {
 		Lane: func(amqp.Delivery) string { return "one" }})
 	inMemory := ours(consumer.Consumer{Prefetch: prefetch, Counter: counter.NewMemory(nil)}) // the settlements alone
 	return []row{
-		{contest: success, name: strikes, measure: plain},
-		{contest: success, name: "bare, ack each", measure: way(ways.Find("bare"))},
-		{contest: success, name: "bare, ack multiple", measure: consuming(ackMultiple)},
-		{contest: success, name: withDelay, measure: delaying, spec: queues, sound: true},
+		{contest: success, name: strikes, loop: plain},
+		{contest: success, name: "bare, ack each", loop: byHand(ways.Find("bare"))},
+		{contest: success, name: "bare, ack multiple", loop: ackMultiple},
+		{contest: success, name: withDelay, loop: delaying, spec: queues, sound: true},
 
-		{contest: failing, name: strikes, measure: plain},
-		{contest: failing, name: "INCR+EXPIRE by hand", measure: way(ways.Find("incr"))},
-		{contest: failing, name: "INCR+EXPIRE by hand, DEL on success", measure: way(incrAndDel())},
-		{contest: failing, name: "the broker's delivery limit", measure: way(ways.Find("delivery-limit")),
+		{contest: failing, name: strikes, loop: plain},
+		{contest: failing, name: "INCR+EXPIRE by hand", loop: byHand(ways.Find("incr"))},
+		{contest: failing, name: "INCR+EXPIRE by hand, DEL on success", loop: byHand(incrAndDel())},
+		{contest: failing, name: "the broker's delivery limit", loop: byHand(ways.Find("delivery-limit")),
 			only: topology.Quorum, spec: limited},
-		{contest: failing, name: "republish with a count in a header", measure: way(ways.Find("copy-ack"))},
-		{contest: failing, name: "strikes, counting in memory", measure: inMemory},
-		{contest: failing, name: withDelay, measure: delaying, spec: queues, sound: true},
+		{contest: failing, name: "republish with a count in a header", loop: byHand(ways.Find("copy-ack"))},
+		{contest: failing, name: "strikes, counting in memory", loop: inMemory},
+		{contest: failing, name: withDelay, loop: delaying, spec: queues, sound: true},
 
-		{contest: ordered, name: strikes, measure: inPlace, spec: single},
-		{contest: ordered, name: "strikes, one at a time", measure: oneAtATime, spec: single},
-		{contest: ordered, name: "strikes, HoldLanes", measure: holding, spec: single, sound: true},
+		{contest: ordered, name: strikes, loop: inPlace, spec: single},
+		{contest: ordered, name: "strikes, one at a time", loop: oneAtATime, spec: single},
+		{contest: ordered, name: "strikes, HoldLanes", loop: holding, spec: single, sound: true},
 
-		{contest: pushing, name: strikes, measure: posting(pushStrikes)},
-		{contest: pushing, name: "bare, posts and acks", measure: posting(pushBare)},
-
-		{contest: stored, name: strikes, measure: plain},
-		{contest: stored, name: "strikes, counts in PostgreSQL", measure: inDatabase("postgres")},
-		{contest: stored, name: "strikes, counts in MariaDB", measure: inDatabase("mysql")},
+		{contest: stored, name: strikes, loop: plain},
+		{contest: stored, name: "strikes, counts in PostgreSQL", loop: inDatabase("postgres")},
+		{contest: stored, name: "strikes, counts in MariaDB", loop: inDatabase("mysql")},
 	}
 }
 

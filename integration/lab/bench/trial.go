@@ -38,25 +38,23 @@ func (b *bench) newTrial(ctx context.Context, c *Case, n int) (*trial, error) {
 // loop consumes until all messages are settled, and returns when the broker has every settlement.
 type loop func(ctx context.Context, t *trial, conn *amqp.Connection) error
 
-// consuming measures a loop on a queue that was filled beforehand, from the first attempt until the consumer has ended.
-func consuming(l loop) measurement {
-	return func(ctx context.Context, t *trial) (s sample, err error) {
-		if err := t.broker.Publish(ctx, t.tally.messages(t.spec.Queue)); err != nil {
-			return s, err
-		}
-		conn, err := consumer.Dialer(t.broker.URL, amqp.Config{})(ctx)
-		if err != nil {
-			return s, err
-		}
-		before := t.cpu()
-		err = l(ctx, t, conn)
-		s = sample{len(t.tally.attempts), time.Since(time.Unix(0, t.tally.began.Load())), t.cpu().since(before)}
-		_ = conn.CloseDeadline(time.Now().Add(10 * time.Second)) // the depths say whether it had an effect
-		if err = errors.Join(err, t.tally.check()); err != nil {
-			return s, err
-		}
-		return s, errors.Join(t.await(ctx, t.spec.DeadLetterQueue, t.tally.dead()), t.await(ctx, t.spec.Queue, 0))
+// measure measures a loop on a queue that is filled beforehand, from the first attempt until the consumer has ended.
+func (t *trial) measure(ctx context.Context, l loop) (s sample, err error) {
+	if err := t.broker.Publish(ctx, t.tally.messages(t.spec.Queue)); err != nil {
+		return s, err
 	}
+	conn, err := consumer.Dialer(t.broker.URL, amqp.Config{})(ctx)
+	if err != nil {
+		return s, err
+	}
+	before := t.cpu()
+	err = l(ctx, t, conn)
+	s = sample{len(t.tally.attempts), time.Since(time.Unix(0, t.tally.began.Load())), t.cpu().since(before)}
+	_ = conn.CloseDeadline(time.Now().Add(10 * time.Second)) // the depths say whether it had an effect
+	if err = errors.Join(err, t.tally.check()); err != nil {
+		return s, err
+	}
+	return s, errors.Join(t.await(ctx, t.spec.DeadLetterQueue, t.tally.dead()), t.await(ctx, t.spec.Queue, 0))
 }
 
 // await waits until a queue has its final depth.
