@@ -179,7 +179,7 @@ soak-store: rabbitmq redis ## run soaks with killers on a store that is slow or 
 	@for seed in $$(seq $(RUNS)); do \
 		for flags in "-store-faults late $(HEALTHY)" "-store-faults lossy $(HEALTHY)" \
 			"-store-faults slow $(HEALTHY)" \
-			"-abandoned 8 -handler-timeout 500ms $(HEALTHY)" "-store-faults late -messages 5000 -killers 10" \
+			"-store-faults late -messages 5000 -killers 10" \
 			"-store-faults lossy -messages 5000 -killers 10" "-store-faults slow -messages 5000 -killers 10"; do \
 			go run ./integration/lab soak -seed $$seed $$flags || exit 1; \
 		done; \

@@ -190,11 +190,10 @@ const (
 	Fail    = "fail"   // fail as often as the message says, then succeed
 	Poison  = "poison" // always fail
 	Reject  = "reject"
-	Panic   = "panic"   // each time
-	Hang    = "hang"    // past the deadline, each time
-	Deaf    = "deaf"    // the same, and go on after it
-	Kill    = "kill"    // the process, each time
-	Abandon = "abandon" // ignore the deadline, and kill the process later, each time
+	Panic   = "panic" // each time
+	Hang    = "hang"  // past the deadline, each time
+	Deaf    = "deaf"  // the same, and go on after it
+	Kill    = "kill"  // the process, each time
 )
 
 // Faults that a rule knows. BrokerKill may take back an ack that had reached the broker. After BrokerKill and

@@ -9,8 +9,6 @@ const EARLY = 100 // the client's deadline is a little before that of its handle
 
 const spec = JSON.parse(process.env.STRIKES_WORKER)
 const log = openSync(join(spec.History, String(spec.Number).padStart(6, '0') + '.ndjson'), 'a', 0o600)
-const isolating = new Set() // tokens of attempts that START let run isolated
-const isolated = new Set() // those whose handlers run, and are within their deadline
 const stop = new AbortController()
 let sessions = 0
 
@@ -21,17 +19,12 @@ function write(kind, fields = {}) {
   writeSync(log, JSON.stringify(event) + '\n')
 }
 
-/** Has a counter note which attempts run isolated, and write down that BEGUN is sent. */
+/** Has a counter write down that BEGUN is sent. */
 function watch(counter) {
-  const { begun, start } = counter
+  const { begun } = counter
   counter.begun = (attempt, ...rest) => {
     write('asked', { id: String(attempt.id), token: attempt.token }) // the process may die before the handler begins
     return begun.call(counter, attempt, ...rest)
-  }
-  counter.start = async (attempt, mode, ...rest) => {
-    const reply = await start.call(counter, attempt, mode, ...rest)
-    if (reply?.code === 'RUN' && (mode === 'isolated' || mode === 'beside-abandoned')) isolating.add(attempt.token)
-    return reply
   }
   return counter
 }
@@ -61,34 +54,30 @@ async function handle(message, attempt) {
   const run = { id: message.properties.messageId, token: attempt.token, session: sessions }
   write('began', run)
   const deadline = performance.now() + spec.HandlerTimeout / MS - EARLY
-  if (isolating.delete(attempt.token)) {
-    isolated.add(attempt.token)
-    setTimeout(() => isolated.delete(attempt.token), spec.HandlerTimeout / MS).unref()
-  }
   let outcome = 'ok'
   try {
-    await work(job, attempt, deadline)
+    await work(job, attempt)
   } catch (err) {
     if (err instanceof JobError) outcome = job.do === 'reject' ? 'rejected' : 'failed'
     else outcome = performance.now() >= deadline ? 'timed-out' : 'cancelled'
     throw job.do === 'reject' && err instanceof JobError ? reject(err) : err
   } finally {
-    isolated.delete(attempt.token)
     write('ended', { outcome, ...run })
   }
 }
 
 /** Does the job. Kill does not return. A panic is a failure here. */
-async function work(job, attempt, deadline) {
+async function work(job, attempt) {
   await rest(job.ms, attempt.signal)
   attempt.signal.throwIfAborted()
   if (['succeed', 'slow'].includes(job.do) || job.do === 'fail' && attempt.number > job.times) return
-  if (job.do === 'kill') kill()
-  if (['hang', 'deaf', 'abandon'].includes(job.do)) {
+  if (job.do === 'kill') {
+    process.kill(process.pid, 'SIGKILL')
+    for (;;); // until the signal arrives
+  }
+  if (['hang', 'deaf'].includes(job.do)) {
     await rest(Infinity, attempt.signal)
     if (job.do === 'deaf') await rest(3000)
-    // Before the deadline, a stop or a lost session has aborted the signal.
-    if (job.do === 'abandon' && performance.now() >= deadline) await outlive()
     throw attempt.signal.reason
   }
   throw new JobError('the job says so')
@@ -101,17 +90,6 @@ function rest(ms, signal) {
     const timer = ms === Infinity ? undefined : setTimeout(resolve, ms)
     signal?.addEventListener('abort', () => { clearTimeout(timer); resolve() }, { once: true })
   })
-}
-
-/** Runs on after the deadline, and kills this process once a handler runs isolated in it, or six seconds later. */
-async function outlive() {
-  for (const end = performance.now() + 6000; isolated.size === 0 && performance.now() < end;) await rest(1)
-  kill()
-}
-
-function kill() {
-  process.kill(process.pid, 'SIGKILL')
-  for (;;); // until the signal arrives
 }
 
 function observe(e) {

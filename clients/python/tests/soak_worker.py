@@ -20,7 +20,7 @@ import pika  # noqa: E402
 
 import strikes.pika  # noqa: E402
 from strikes import Counter, Delivery, Event, Reject  # noqa: E402
-from strikes.steps import Call, Mode, ReplyCode  # noqa: E402
+from strikes.steps import Call  # noqa: E402
 
 SECOND = 1e9  # durations come in nanoseconds
 EARLY = 0.1  # the client's deadline is a little before that of its handler's own clock
@@ -42,8 +42,6 @@ class Sessions:
 
 
 sessions = Sessions()
-isolating: set[str] = set()  # tokens of attempts that START let run isolated
-isolated: set[str] = set()  # those whose handlers run, and are within their deadline
 
 
 def write(kind: str, **fields: Any) -> None:
@@ -56,19 +54,12 @@ def write(kind: str, **fields: Any) -> None:
 
 
 class Watching(Counter):
-    """A Counter that notes which attempts run isolated, and writes down that BEGUN is sent."""
+    """A Counter that writes down that BEGUN is sent."""
 
     def run(self, call: Call) -> Any:
         if call.name == "begun":  # the process may die before the handler begins
             write("asked", id=text(call.args[2]), token=str(call.args[1]))
-        reply = super().run(call)
-        if (
-            call.name == "start"
-            and reply.code is ReplyCode.RUN
-            and Mode(call.args[7]) in (Mode.ISOLATED, Mode.BESIDE_ABANDONED)
-        ):
-            isolating.add(str(call.args[1]))
-        return reply
+        return super().run(call)
 
 
 class Wire(strikes.pika.Wire):
@@ -96,15 +87,9 @@ def handle(delivery: Delivery) -> None:
     run = {"id": text(delivery.id), "token": attempt.token, "session": sessions.number}
     write("began", **run)
     deadline = time.monotonic() + spec["HandlerTimeout"] / SECOND - EARLY
-    if attempt.token in isolating:
-        isolating.discard(attempt.token)
-        isolated.add(attempt.token)
-        timer = threading.Timer(spec["HandlerTimeout"] / SECOND, lambda: isolated.discard(attempt.token))
-        timer.daemon = True
-        timer.start()
     outcome = "ok"
     try:
-        work(job, delivery, deadline)
+        work(job, delivery)
     except Reject:
         outcome = "rejected"
         raise
@@ -118,11 +103,10 @@ def handle(delivery: Delivery) -> None:
         outcome = "timed-out" if time.monotonic() >= deadline else "cancelled"
         raise
     finally:
-        isolated.discard(attempt.token)
         write("ended", outcome=outcome, **run)
 
 
-def work(job: Mapping[str, Any], delivery: Delivery, deadline: float) -> None:
+def work(job: Mapping[str, Any], delivery: Delivery) -> None:
     """Do the job. Kill does not return."""
     attempt, do = delivery.attempt, job["do"]
     if not rest(job["ms"] / 1000, delivery):
@@ -134,14 +118,13 @@ def work(job: Mapping[str, Any], delivery: Delivery, deadline: float) -> None:
     if do == "panic":
         raise SystemExit("the job says so")
     if do == "kill":
-        kill()
-    if do in ("hang", "deaf", "abandon"):
+        os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+    if do in ("hang", "deaf"):
         while not attempt.cancelled:
             time.sleep(0.005)
         if do == "deaf":
             time.sleep(3)
-        if do == "abandon" and time.monotonic() >= deadline:  # not if the process stops, or lost its session
-            outlive()
         raise TimeoutError
     raise Job("the job says so")
 
@@ -152,19 +135,6 @@ def rest(seconds: float, delivery: Delivery) -> bool:
     while (left := end - time.monotonic()) > 0 and not delivery.attempt.cancelled:
         time.sleep(min(left, 0.01))
     return not delivery.attempt.cancelled
-
-
-def outlive() -> None:
-    """Run on after the deadline, and kill this process once a handler runs isolated in it, or six seconds later."""
-    end = time.monotonic() + 6
-    while not isolated and time.monotonic() < end:
-        time.sleep(0.001)
-    kill()
-
-
-def kill() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-    time.sleep(60)
 
 
 def observe(event: Event) -> None:

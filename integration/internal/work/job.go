@@ -45,14 +45,11 @@ func (j Job) Body() []byte {
 // ErrJob is wrapped by the error of Run if the job is to fail, and by that of Call.
 var ErrJob = errors.New("the job says so")
 
-const (
-	deafFor      = 3 * time.Second // longer than a consumer waits for a handler whose context is done
-	abandonedFor = 6 * time.Second // long enough for a suspect to get the isolation lock
-)
+// deafFor is longer than a consumer waits for a handler whose context is done.
+const deafFor = 3 * time.Second
 
-// Run does the job in a handler. Kill does not return. Attempt is the number of this attempt at the message. An
-// abandoned handler asks whether an isolated one runs.
-func (j Job) Run(ctx context.Context, attempt func() (int, error), isolated func() bool) error {
+// Run does the job in a handler. Kill does not return. Attempt is the number of this attempt at the message.
+func (j Job) Run(ctx context.Context, attempt func() (int, error)) error {
 	if !pause.For(ctx, time.Duration(j.Ms)*time.Millisecond) {
 		return ctx.Err()
 	}
@@ -74,11 +71,11 @@ func (j Job) Run(ctx context.Context, attempt func() (int, error), isolated func
 		<-ctx.Done()
 		pause.For(context.WithoutCancel(ctx), deafFor)
 		return ctx.Err()
-	case audit.Abandon:
-		<-ctx.Done()
-		return j.outlive(ctx, isolated)
 	case audit.Kill:
-		kill()
+		if err := syscall.Kill(syscall.Getpid(), syscall.SIGKILL); err != nil {
+			panic(err)
+		}
+		select {} // until the signal arrives
 	}
 	return ErrJob // Poison; Panic is left to the caller
 }
@@ -105,26 +102,4 @@ func Call(ctx context.Context, url string) error {
 		return fmt.Errorf("%w: %w", ErrJob, err)
 	}
 	return response.Body.Close()
-}
-
-// outlive runs on after the deadline, and kills this process once a handler runs isolated in it, or abandonedFor is
-// over.
-func (j Job) outlive(ctx context.Context, isolated func() bool) error {
-	if !errors.Is(ctx.Err(), context.DeadlineExceeded) { // the process stops, or lost its session
-		return ctx.Err()
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abandonedFor)
-	defer cancel()
-	for !isolated() && pause.For(ctx, time.Millisecond) {
-	}
-	kill()
-	return nil
-}
-
-// kill ends this process. It does not return.
-func kill() {
-	if err := syscall.Kill(syscall.Getpid(), syscall.SIGKILL); err != nil {
-		panic(err)
-	}
-	select {} // until the signal arrives
 }

@@ -49,7 +49,7 @@ func handle(log *ledger.Log, s spec, d *amqp.Delivery) error {
 	}
 	log.Write(audit.Event{Kind: audit.Began, ID: d.MessageId, Copy: ways.CopyOf(d)})
 	// nothing cancels it
-	err = j.Run(context.Background(), func() (int, error) { return countRun(s.History, j.ID()) }, nil)
+	err = j.Run(context.Background(), func() (int, error) { return countRun(s.History, j.ID()) })
 	if err == nil {
 		err = work.Call(context.Background(), s.Calls)
 	}

@@ -18,7 +18,6 @@ import (
 type config struct {
 	messages, faults      int
 	killers, hangs        int
-	abandoned             int
 	plain                 bool
 	handlerTimeout        time.Duration
 	store                 string
@@ -51,12 +50,9 @@ func parseFlags(args []string) (config, error) {
 	c := config{languages: []string{inGo}, backlog: 1000}
 	f := flag.NewFlagSet("soak", flag.ExitOnError)
 	f.IntVar(&c.messages, "messages", 20000, "messages to publish")
-	f.IntVar(&c.faults, "faults", -1, "faults to inject, spread over the run; -1: 24, or none with -store-faults or "+
-		"-abandoned")
+	f.IntVar(&c.faults, "faults", -1, "faults to inject, spread over the run; -1: 24, or none with -store-faults")
 	f.IntVar(&c.killers, "killers", -1, "messages that kill every process that runs them; -1: one in 2,000")
 	f.IntVar(&c.hangs, "hangs", -1, "messages whose handlers pass their deadline; -1: one in 2,000")
-	f.IntVar(&c.abandoned, "abandoned", 0, "messages whose handlers ignore their context, run on past the deadline, and "+
-		"kill the process while a suspect runs isolated")
 	f.BoolVar(&c.plain, "plain", false, "all other messages succeed, after 20 to 60 ms")
 	f.DurationVar(&c.handlerTimeout, "handler-timeout", 2*time.Second, "of the consumers")
 	f.StringVar(&c.store, "store", inRedis, "`kind` of the store: redis, postgres or mysql, which is a MariaDB")
@@ -94,7 +90,7 @@ func (c *config) settle() {
 	switch {
 	case c.outage != 0: // it is the only fault, and the queue is full before the consumers start
 		c.faults, c.backlog, c.killers, c.hangs = 1, 0, 0, 0
-	case c.faults < 0 && (c.storeFaults != "" || c.abandoned > 0):
+	case c.faults < 0 && c.storeFaults != "":
 		c.faults = 0
 	case c.faults < 0:
 		c.faults = 24
@@ -128,8 +124,8 @@ func (c config) validate() error {
 		return fmt.Errorf("-handler-timeout is %v, must be more than 0 and at most %v", c.handlerTimeout, consumerTimeout/2)
 	case c.messages < 1 || c.concurrency < 1 || c.lanes < 1:
 		return errors.New("-messages, -concurrency and -lanes are 1 at least")
-	case c.prefetch < 0 || c.abandoned < 0:
-		return errors.New("-prefetch and -abandoned are not negative")
+	case c.prefetch < 0:
+		return errors.New("-prefetch is not negative")
 	case c.outage != 0 && c.outage < leastOutage:
 		return fmt.Errorf("-outage is %v, must be 0 or at least %v", c.outage, leastOutage)
 	case c.kind != string(topology.Quorum) && c.kind != string(topology.Classic):
@@ -146,7 +142,7 @@ func (c config) validateTogether() error {
 	set := map[string]bool{
 		"-ordered": c.ordered, "queues that are not -ordered": !c.ordered, "-lanes above 1": c.lanes > 1,
 		"-cluster": c.broker.Cluster, "-type classic": c.kind != string(topology.Quorum),
-		"-requeue": c.requeue, "-outage": c.outage != 0, "-store-faults": c.storeFaults != "", "-abandoned": c.abandoned > 0,
+		"-requeue": c.requeue, "-outage": c.outage != 0, "-store-faults": c.storeFaults != "",
 		"-store postgres or mysql":  c.store != inRedis,
 		"-languages other than go":  slices.ContainsFunc(c.languages, func(name string) bool { return name != inGo }),
 		"-languages http":           speaks(inHTTP),
@@ -157,7 +153,7 @@ func (c config) validateTogether() error {
 		"-cluster + -outage", "-cluster + -languages other than go", "-outage + -ordered", "-outage + -store-faults",
 		"-outage + -languages other than go", "-ordered + -languages other than go",
 		"-store postgres or mysql + -store-faults", "-store postgres or mysql + -languages python or node",
-		"-languages http + -abandoned", "-languages http + -store-faults", "-lanes above 1 + queues that are not -ordered",
+		"-languages http + -store-faults", "-lanes above 1 + queues that are not -ordered",
 		"-requeue + queues that are not -ordered", "-requeue + -lanes above 1",
 	} {
 		if one, other, _ := strings.Cut(pair, " + "); set[one] && set[other] {

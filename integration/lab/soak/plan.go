@@ -49,8 +49,7 @@ func plan(cfg config, rnd *rand.Rand) []work.Job {
 	for _, costly := range []struct {
 		do string
 		n  int
-	}{{audit.Kill, cfg.killers}, {audit.Hang, cfg.hangs}, {audit.Deaf, cfg.hangs / 2},
-		{audit.Abandon, cfg.abandoned}} {
+	}{{audit.Kill, cfg.killers}, {audit.Hang, cfg.hangs}, {audit.Deaf, cfg.hangs / 2}} {
 		for _, i := range rnd.Perm(len(jobs))[:min(costly.n, len(jobs))] {
 			jobs[i] = work.Job{Seq: i + 1, Do: costly.do, Lane: jobs[i].Lane}
 		}

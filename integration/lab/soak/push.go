@@ -232,7 +232,7 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// A request is over for the consumer when it hangs up. After that, no work of the endpoint is isolated from other
 	// requests.
 	stop := context.AfterFunc(r.Context(), func() { end(hungUp(time.Since(began), p.timeout)) })
-	err = j.Run(r.Context(), func() (int, error) { return number, nil }, func() bool { return false })
+	err = j.Run(r.Context(), func() (int, error) { return number, nil })
 	if r.Context().Err() != nil || !stop() {
 		return
 	}

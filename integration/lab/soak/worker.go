@@ -40,10 +40,9 @@ type workerSpec struct {
 // member is that process. It notes each act before the act, and each fact as soon as it learns it.
 type member struct {
 	workerSpec
-	log      *ledger.Log
-	session  atomic.Int64
-	watches  sync.WaitGroup
-	isolated atomic.Int64 // isolated handlers that run, and are within their deadline
+	log     *ledger.Log
+	session atomic.Int64
+	watches sync.WaitGroup
 }
 
 func runWorker(ctx context.Context, spec workerSpec) error {
@@ -151,13 +150,7 @@ func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 	}
 	e := audit.Event{Kind: audit.Began, ID: d.MessageId, Token: attempt.Token, Session: int(w.session.Load())}
 	w.log.Write(e)
-	if attempt.Isolated {
-		w.isolated.Add(1)
-		over := sync.OnceFunc(func() { w.isolated.Add(-1) })
-		context.AfterFunc(ctx, over) // at its deadline
-		defer over()
-	}
-	err = j.Run(ctx, func() (int, error) { return attempt.Number, nil }, func() bool { return w.isolated.Load() > 0 })
+	err = j.Run(ctx, func() (int, error) { return attempt.Number, nil })
 	if err == nil {
 		err = work.Call(ctx, w.Calls)
 	}
