@@ -27,7 +27,6 @@ import (
 	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/integration/lab/ways"
-	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
@@ -37,7 +36,6 @@ type config struct {
 	seed               uint64
 	patience, away     time.Duration
 	broker             rig.Options
-	keep               string
 }
 
 func parseFlags(args []string) (config, error) {
@@ -57,7 +55,6 @@ func parseFlags(args []string) (config, error) {
 		"how long a way may take to drain after the last fault; half as long for a killer")
 	f.DurationVar(&c.away, "away", time.Minute, "how long the part outage has the dependency away")
 	c.broker.Flags(f, "queues whose names begin with compare-")
-	f.StringVar(&c.keep, "keep", "", "leave the histories in this `directory`, which must have none of an earlier run")
 	if err := rig.Parse(f, args); err != nil {
 		return c, err
 	}
@@ -110,8 +107,8 @@ const (
 	brokerAway = 300 * time.Millisecond
 )
 
-// rotation is a dozen faults: five kills of a process, four cuts of its connections, two in which the store's replies
-// are lost, and a kill of the broker if that is possible.
+// rotation is a dozen faults: first five kills of a process and four cuts of its connections, then two in which the
+// store's replies are lost, and a kill of the broker if that is possible.
 func rotation(b *rig.Broker) (kinds []faults.Kind, err error) {
 	some, err := faults.Named(faults.Possible(b), "sigkill", "broker-cut")
 	if err != nil {
@@ -125,12 +122,8 @@ func rotation(b *rig.Broker) (kinds []faults.Kind, err error) {
 	return kinds, nil
 }
 
-// onProcesses leaves out the faults of servers.
-func onProcesses(kinds []faults.Kind) []faults.Kind {
-	return slices.DeleteFunc(slices.Clone(kinds), func(k faults.Kind) bool {
-		return k.Name == faults.StoresMute.Name || k.Name == audit.BrokerKill
-	})
-}
+// ofProcesses are how many kinds of a rotation disturb no server.
+const ofProcesses = 5 + 4
 
 // fill runs every cell and prints its row as soon as it is known.
 func (l *lab) fill(ctx context.Context, out io.Writer) error {
