@@ -13,7 +13,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -85,28 +84,18 @@ func (c *RabbitMQ) start(ctx context.Context, opts servers.RabbitMQOptions) erro
 	return c.Nodes[rabbitNodes-1].Ctl(ctx, "await_online_nodes", strconv.Itoa(rabbitNodes), "--timeout", "60")
 }
 
-// Isolate cuts a node off from the others, which notice it immediately.
-func (c *RabbitMQ) Isolate(node *servers.RabbitMQ) {
-	c.each(node, func(p *proxy.Proxy) { p.Refuse(true) })
-}
+// The ways to cut a node off. The others notice Refused immediately, and Blocked, which closes no connection, after some
+// seconds.
+var (
+	Refused = (*proxy.Proxy).Refuse
+	Blocked = (*proxy.Proxy).Block
+)
 
-// Silence cuts a node off from the others without closing a connection: they notice it after some seconds.
-func (c *RabbitMQ) Silence(node *servers.RabbitMQ) {
-	c.each(node, func(p *proxy.Proxy) { p.Block(true) })
-}
-
-// Heal ends Isolate and Silence. The node comes back by itself, mostly within seconds.
-func (c *RabbitMQ) Heal() {
+// Isolate cuts a node off from the others, or ends that. The node comes back by itself, mostly within seconds.
+func (c *RabbitMQ) Isolate(node *servers.RabbitMQ, how func(p *proxy.Proxy, on bool), on bool) {
 	for _, link := range c.links {
-		link.proxy.Refuse(false)
-		link.proxy.Block(false)
-	}
-}
-
-func (c *RabbitMQ) each(node *servers.RabbitMQ, do func(*proxy.Proxy)) {
-	for _, link := range c.links {
-		if slices.Contains([]*servers.RabbitMQ{link.from, link.to}, node) {
-			do(link.proxy)
+		if link.from == node || link.to == node {
+			how(link.proxy, on)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/internal/proxy"
-	"github.com/strikesmq/strikes/internal/servers"
 )
 
 // do is the function of a kind in these tables.
@@ -83,15 +82,16 @@ var ofPrivateNodes = []Kind{
 }
 
 var ofCluster = []Kind{
-	{Name: "partition", needs: "broker", most: 8 * time.Second, Do: parting((*cluster.RabbitMQ).Isolate)},
-	{Name: "partition-silent", needs: "broker", most: 20 * time.Second, Do: parting((*cluster.RabbitMQ).Silence)},
+	{Name: "partition", needs: "broker", most: 8 * time.Second, Do: parting(cluster.Refused)},
+	{Name: "partition-silent", needs: "broker", most: 20 * time.Second, Do: parting(cluster.Blocked)},
 }
 
-func parting(part func(*cluster.RabbitMQ, *servers.RabbitMQ)) do {
+func parting(how func(p *proxy.Proxy, on bool)) do {
 	return func(ctx context.Context, t Trouble) error {
-		part(t.Broker.Cluster, t.node().Private)
+		node := t.node().Private
+		t.Broker.Cluster.Isolate(node, how, true)
 		pause.For(ctx, t.lasts)
-		t.Broker.Cluster.Heal()
+		t.Broker.Cluster.Isolate(node, how, false)
 		return nil
 	}
 }
