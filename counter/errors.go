@@ -29,7 +29,7 @@ type StoreFault string
 const (
 	FaultUnreachable StoreFault = "unreachable"  // no connection, or it broke
 	FaultSlow        StoreFault = "slow"         // no reply in time; the step may or may not have been taken
-	FaultReadOnly    StoreFault = "read-only"    // a replica replied, or a Redis that cannot save
+	FaultReadOnly    StoreFault = "read-only"    // a replica, a read-only database, or a Redis that cannot save
 	FaultOutOfSpace  StoreFault = "out of space" // of memory or disk
 	FaultLoading     StoreFault = "loading"      // it reads its data after a start
 	FaultBusy        StoreFault = "busy"         // another script runs

@@ -17,7 +17,7 @@ type Store interface {
 	Load(ctx context.Context, queue Queue, names ...string) (now time.Time, docs []Doc, err error)
 
 	// Read returns the Data of the Record of each Entry of page. The entries follow each other on a Page of set. Load
-	// takes three times as long. The Data of a record that it cannot read is empty.
+	// takes three times as long. The Data of a record that has expired, or that it cannot read, is empty.
 	Read(ctx context.Context, queue Queue, set string, page []Entry) ([]string, error)
 
 	// Save makes each change whole, or not at all if one of its documents is not as it was loaded. It reports which
@@ -25,7 +25,7 @@ type Store interface {
 	Save(ctx context.Context, queue Queue, changes ...Change) (saved []bool, err error)
 
 	// Page returns the first n members of a set that come after a place, the highest score first, and those of one score
-	// by their names, backwards. The zero Entry comes before the first. Fewer than n end the set.
+	// by the bytes of their names, backwards. The zero Entry comes before the first. Fewer than n end the set.
 	Page(ctx context.Context, queue Queue, set string, after Entry, n int) ([]Entry, error)
 
 	// Count returns how many members of a set have this score or a higher one. It reads an index.
