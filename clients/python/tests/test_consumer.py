@@ -380,7 +380,7 @@ def test_the_heartbeat(classic, amqp_url, redis_url, query, want):
 
 @pytest.mark.parametrize("sent", [b"PLAIN", b"\x00\x0a\x00\x28"], ids=["credentials", "virtual host"])
 def test_a_handshake_that_is_cut_is_no_refusal(start, classic, amqp_url, sent):
-    """As by a broker that is restarted three times while a consumer starts."""
+    """A broker that is restarted while a consumer starts cuts it."""
     left = [1, 2, 3]
 
     def change(data):

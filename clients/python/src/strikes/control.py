@@ -16,7 +16,7 @@ CONTROL_EVERY = 1.0
 """Seconds between two reads: a pause is in force within two."""
 
 TIMEOUT = 0.5
-"""Seconds for the reply to a read."""
+"""Seconds for the reply to a read, with asyncio. With threads, the timeout of the counter's client bounds it."""
 
 
 class Control:
@@ -26,7 +26,7 @@ class Control:
         self.view = ControlView()
         self.stopped = True  # the process holds no delivery of the queue
         self.first_error: StoreError | None = None
-        self.first, self.over, self.ended = Signal(), Signal(), Signal()  # a read was made; `run` ends; it has ended
+        self.first, self.over, self.ended = Signal(), Signal(), Signal()  # after a read; ends `run`; after its end
         self._settings, self._options = settings, options
         self._consuming = "breaker" if breaker else "consuming"
         self._reader = PROCESS.token()
@@ -105,7 +105,7 @@ class Control:
 def _answer(result: Any) -> Any:
     """Return a reply, or raise its error.
 
-    Any error counts as one of the store: the reads must go on, or no pause would be obeyed any more.
+    Any error counts as one of the store. Else the reads would end, and the consumer would obey no later pause.
     """
     if not isinstance(result, Exception):
         return result
