@@ -124,7 +124,7 @@ export function settingsOf(o, others = []) {
 }
 
 /**
- * Returns a logger that drops the errors of another one: no program ends because a line is not written.
+ * Returns a logger that drops the errors of another one, because no program should end over a line that is not written.
  * @param {Logger} logger
  * @returns {Logger}
  */

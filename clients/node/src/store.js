@@ -69,7 +69,7 @@ export function refuseClient(redis) {
   return undefined
 }
 
-const SILENT = 1000 // ms without a byte, after which a connection is replaced: a step waits as long
+const SILENT = 1000 // ms after a step was sent. If no byte has come by then, its connection is replaced
 
 /** Sends scripts to one ioredis client. No command is sent twice. */
 export class Store {
