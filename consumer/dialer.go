@@ -16,8 +16,8 @@ import (
 // It differs from amqp.DialConfig in this: It returns when its context is done, and after 10 s, or url's
 // connection_timeout, at the latest, handshake included; a Dial function in config must do that itself. It shares
 // nothing of config with the connection that a dial writes into. An invalid url is a FieldError, which does not quote
-// it; Run then returns instead of dialling again. A Consumer sends all acks that are due on such a connection with one
-// system call, so it is faster than on another connection.
+// it; Run then returns instead of dialling again. On such a connection a Consumer sends acks that are due at the same
+// time with one system call, so it is faster than on another one.
 //
 // url takes those of RabbitMQ's URI query parameters that amqp091-go obeys: heartbeat (seconds), connection_timeout
 // (milliseconds), channel_max, auth_mechanism, and for amqps cacertfile, certfile, keyfile, server_name_indication and

@@ -36,8 +36,9 @@ type Publisher struct {
 	trouble atomic.Pointer[string] // why no message is being sent; nil if messages are sent
 }
 
-// Dialer returns a dial for New. It is that of consumer.Dialer, for programs that import no consumer. The messages that
-// many goroutines publish at the same time on such a connection are sent together, so it is faster than on another one.
+// Dialer returns a dial for New. It does the same as consumer.Dialer, for programs that import no consumer. On such a
+// connection a Publisher sends the messages that many goroutines publish at the same time together, so it is faster
+// than on another one.
 func Dialer(url string, config amqp.Config) func(context.Context) (*amqp.Connection, error) {
 	return func(ctx context.Context) (*amqp.Connection, error) {
 		return broker.Dial(ctx, url, config)

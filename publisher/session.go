@@ -252,8 +252,8 @@ func (s *session) settle(o *outgoing) {
 // write sends o and then the queue until the session ends. It returns the message it holds, if no byte of it was sent.
 //
 // One goroutine writes for all callers: amqp091-go writes under a lock and takes no ctx, so a caller that wrote could
-// not be interrupted. The messages that wait go to the socket together: a system call here and a wake-up of the broker
-// for each are a good part of the cost.
+// not be interrupted. The messages that wait go to the socket together, because a system call here and a wake-up of the
+// broker for each would be a good part of the cost.
 func (s *session) write(o *outgoing) (unsent *outgoing) {
 	for s.mayWrite() {
 		if o == nil {

@@ -10,10 +10,10 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// sockets has the *gatheringSocket of each connection that can gather, by its weak pointer.
+// sockets maps the weak pointer of each connection that can gather to its *gatheringSocket.
 var sockets sync.Map
 
-// gathers notes the socket of a connection, for as long as the connection is in use.
+// gathers keeps the socket of a connection in sockets until the connection is garbage.
 func gathers(conn *amqp.Connection, socket *gatheringSocket) {
 	key := weak.Make(conn)
 	sockets.Store(key, socket)
@@ -36,7 +36,7 @@ func Together(conn *amqp.Connection, send func()) error {
 	return s.end()
 }
 
-// mostGathered is how many bytes wait at most.
+// mostGathered is the most bytes that wait.
 const mostGathered = 64 << 10
 
 // gatheringSocket keeps bytes while calls of Together are under way. The first of them to end writes all.
@@ -76,7 +76,7 @@ func (s *gatheringSocket) end() error {
 }
 
 // flush writes the gathered bytes. After an error it closes the socket, because amqp091-go has taken them for written.
-// Each call of Together under way then has that error: the bytes may be its own.
+// Each call of Together under way then returns that error, because the bytes may be its own.
 func (s *gatheringSocket) flush() error {
 	if s.err == nil && len(s.gathered) > 0 {
 		if _, err := s.Conn.Write(s.gathered); err != nil {

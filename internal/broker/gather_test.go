@@ -92,7 +92,7 @@ func TestTogetherFails(t *testing.T) {
 	if err == nil {
 		t.Error("no error, although another call has failed to write the bytes")
 	}
-	if _, err := socket.Read(make([]byte, 1)); err != io.ErrClosedPipe { //nolint:errorlint // that of a pipe that is closed
+	if _, err := socket.Read(make([]byte, 1)); err != io.ErrClosedPipe { //nolint:errorlint // of a closed pipe
 		t.Errorf("reading then: %v, want a closed socket", err)
 	}
 }

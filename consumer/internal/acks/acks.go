@@ -59,7 +59,8 @@ type Options[D any] struct {
 	// Idle reports whether a worker has nothing to do. It must not block.
 	Idle func() bool
 
-	// Together calls send and returns once the requests that send makes have been sent. If nil, it is only the call.
+	// Together calls send and returns once the requests that send makes have been sent. If nil, a Batcher only calls
+	// send.
 	Together func(send func()) error
 
 	// Settled is called once for each delivery with a method, after its ack or nack was sent, or could not be. One
