@@ -72,7 +72,7 @@ func (s *Store) each(ctx context.Context, in interface {
 const readBatch = 500
 
 // Read is that of counter.Store. The server finds the members again and joins their records, which takes it less time
-// than a list of names. The records of members that have moved since are read by name.
+// than a list of names. It then reads the records that are missing by name, because their members may have moved.
 func (s *Store) Read(ctx context.Context, of counter.Queue, set string, page []counter.Entry) ([]string, error) {
 	ctx, cancel := s.base.Within(ctx)
 	defer cancel()

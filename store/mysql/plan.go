@@ -15,8 +15,8 @@ import (
 // emptyFor is how long an empty row stays.
 const emptyFor = 24 * time.Hour
 
-// The bounds of one transaction, if it has several changes. Escaped data may be twice as long, and max_allowed_packet of
-// a server may be 1 MiB.
+// The bounds of one transaction, if it has several changes. Escaped data may be twice as long, and a server may have a
+// max_allowed_packet of 1 MiB.
 const (
 	maxDocs  = readBatch
 	maxBytes = 256 << 10 // of data

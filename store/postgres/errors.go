@@ -34,7 +34,7 @@ var faults = []sqlstore.Fault{
 // readOnly is the code of a server that takes no writes.
 const readOnly = "25006"
 
-// reset are the codes of a session that a pooler has reset or shared: a named statement is not prepared, or is already,
+// reset has the codes of a session that a pooler has reset or shared. A named statement is not prepared, or is already,
 // or lockSQL divided by zero because the settings of sessionSQL are undone. Nothing was saved.
 const reset = "26000 42P05 22012"
 

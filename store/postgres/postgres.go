@@ -49,8 +49,8 @@ var _ counter.Store = (*Store)(nil)
 // The URL's parameters are those of libpq and pgxpool, such as sslmode, sslrootcert, connect_timeout (2 s unless given)
 // and pool_max_conns (4 or the number of CPUs, if that is larger). A pgbouncer in transaction mode may be between: a
 // connection through it gets no named prepared statements. On other connections Load and Save name their statements, so
-// that the server keeps their plans. If default_query_exec_mode is given, that decides instead. A pooler that gives its
-// clients the server's own process numbers needs cache_describe.
+// that the server keeps their plans. If default_query_exec_mode is given, that decides instead. Give it as
+// cache_describe if a pooler gives its clients the server's own process numbers.
 func Open(rawURL string, opts *Options) (*Store, error) {
 	config, err := parse(rawURL)
 	if err != nil {
@@ -130,8 +130,8 @@ const sessionSQL = `SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL R
 	SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off;
 	SET jit = off; SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2`
 
-// on calls do with a connection. If it takes named statements, these are prepared on it. A connection is given up if its
-// session was reset, or if it leads to a server that is read-only, because another one may be the primary by now.
+// on calls do with a connection. If the connection takes named statements, it prepares these first. It closes the
+// connection if its session was reset. It also does if the server is read-only, because another one may be the primary.
 func (s *Store) on(ctx context.Context, statements []string, do func(conn *pgxpool.Conn, named bool) error) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {

@@ -77,9 +77,9 @@ func Migrate(ctx context.Context, rawURL string) error {
 	return nil
 }
 
-// versionOf returns the version of the schema; empty if there is none, or a table of it is missing. It finds the table in
-// pg_class: to_regclass alone also sees a table that was made since the query began, whose comment the query does not
-// see.
+// versionOf returns the version of the schema; empty if there is none, or a table of it is missing. It looks for the
+// table in pg_class, because to_regclass alone also sees a table that was made since the query began. The query does
+// not see the comment of such a table.
 func versionOf(ctx context.Context, in interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }) (version string, err error) {
