@@ -177,7 +177,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 		return refuse(http.StatusConflict, "Another replay or drop of this queue began meanwhile, so nothing was done. The "+
 			"page now shows the dead letters that are left.")
 	}
-	// the number of the form, which the visitor saw, is lowered to the present number
+	// The visitor agreed to the number of the form, so a larger number now does not raise it.
 	if err := c.preview(r, &v); err != nil {
 		return err
 	}

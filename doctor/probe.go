@@ -35,7 +35,8 @@ type Proof struct {
 //
 // The rejected scratch message goes through the queue's dead-letter route, and is taken out of the dead-letter queues
 // again. So it is tried only if these are known, empty, and without a consumer which could get it; else a finding says
-// why not, and how else to learn it. Only Queue, Management and HTTPClient of need are used.
+// why not, and how else to learn it. While an alarm of the broker blocks publishers, Probe tries nothing, because a
+// scratch message would wait. Only Queue, Management and HTTPClient of need are used.
 func Probe(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Proof, error) {
 	need.Closely = true
 	f, err := inspect.Gather(ctx, conn, need, nil)

@@ -88,7 +88,7 @@ func (c *Collector) connect(ctx context.Context) (release func() bool, err error
 	return release, nil
 }
 
-// WithoutStore has the broker's figures, for the time while the store does not reply. It is escaped.
+// WithoutStore returns the broker's figures as a text, for the time while the store does not reply. It is escaped.
 func (s Status) WithoutStore() string {
 	return fmt.Sprintf("%s ready, %s, dead letters: %s; the counts of the store are not known",
 		printable.Plural(s.Ready, "message"), printable.Plural(s.Consumers, "consumer"), s.Dead.Holding())

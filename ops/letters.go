@@ -65,9 +65,9 @@ func (q *Queue) EachDead(ctx context.Context, filter deadletter.Filter) iter.Seq
 	}
 }
 
-// Knows reports whether the store's records can tell which dead letters of the queue a filter picks. They have
-// nothing of messages that died in other queues, and nothing of those that the broker dead-lettered by
-// itself or that were not counted: the key of a group does not tell whether it is one of these.
+// Knows reports whether the store's records can tell which dead letters of the queue a filter picks. There is no record
+// of a message that died in another queue, that the broker dead-lettered by itself, or that was not counted. The key of
+// a group does not tell whether its messages are of these kinds.
 func (q *Queue) Knows(filter deadletter.Filter) bool {
 	switch filter.Kind {
 	case deadletter.KindNoRecord, deadletter.KindDeliveryLimit, deadletter.KindExpired, deadletter.KindOverflow,

@@ -44,10 +44,10 @@ type Consumer struct {
 	Ago      time.Duration `json:"-"`       // since then
 }
 
-// missed is how long after its last read a process is frozen, dead or cut off.
+// missed is how long after its last read a process counts as silent. It reads once a second.
 const missed = 3 * time.Second
 
-// Silence says that a process has stopped asking the store; empty: it asks.
+// Silence returns a text that says how long a process has not asked the store; empty: it asks.
 func (c Consumer) Silence() string {
 	if c.Ago <= missed {
 		return ""

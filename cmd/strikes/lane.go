@@ -454,7 +454,7 @@ func (c *deadChange) refuseBlocked(ctx context.Context, q *dlq, lanes []string, 
 		printable.Plural(held, "blocked lane"), shell.Operands(at), v.instead, v.does)
 }
 
-// explainLane says what to do next, and gives an error its exit code. A LaneError names its lane itself.
+// explainLane adds the next command to an error, and gives it its exit code. lane is for an error that is no LaneError.
 func explainLane(err error, verb, queue, lane string) error {
 	at := &deadletter.LaneError{Lane: lane}
 	errors.As(err, &at)

@@ -15,7 +15,8 @@ type Listing struct {
 
 	// DeadLetters maps a dead-letter queue that is passed over to the queues that dead-letter to it. If the dead letters
 	// of a queue reach none, QUEUE + ".dlq" counts as their dead-letter queue. A deleted QUEUE is there, too, if the
-	// exchange QUEUE + ".dlx" still leads to QUEUE + ".dlq", and no other queue does. So is one without any partition.
+	// exchange QUEUE + ".dlx" still leads to QUEUE + ".dlq", and no other queue does. So is a QUEUE whose partitions were
+	// all deleted.
 	DeadLetters map[string][]string
 
 	Routes     map[string]Route    // of each queue

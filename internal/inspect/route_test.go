@@ -357,8 +357,8 @@ func TestList(t *testing.T) {
 		got  []string
 		want string
 	}{
-		"listed": {l.Queues, "bare delayed emptied expiring late orders other.dlq own.wait plain shared shared.2 strikes.delay.7h " +
-			"worked"},
+		"listed": {l.Queues, "bare delayed emptied expiring late orders other.dlq own.wait plain shared shared.2 " +
+			"strikes.delay.7h worked"},
 		"passed over": {l.PassedOver, "bare.dlq emptied.dlq expiring.dlq gone.dlq log mine orders.dlq strikes.delay.1h " +
 			"strikes.delay.lost strikes.probe.1"},
 		"the sources of orders.dlq":  {l.DeadLetters["orders.dlq"], "orders shared shared.2 strikes.delay.7h"},

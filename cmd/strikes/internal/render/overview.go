@@ -61,7 +61,7 @@ func overviewRow(s ops.Summary, o ops.Overview) []string {
 	if s.Unknown != "" || o.Store != nil {
 		retrying, dead = nil, nil
 	}
-	if s.Dead.Still > 0 && s.Dead.Still == s.Dead.Count { // else it may be that of one that was replayed
+	if s.Dead.Still > 0 && s.Dead.Still == s.Dead.Count { // else Since may be of a message that was replayed
 		since = s.Dead.Since.Format(time.RFC3339)
 	}
 	if s.Dead.Holds != nil { // else nothing is dead, or the dead-letter queue was not seen
