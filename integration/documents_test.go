@@ -312,8 +312,8 @@ func TestNamedCommands(t *testing.T) {
 	}
 }
 
-// lateFlag is a command of a text with a flag after the name of a queue. A name that begins with a dash is written
-// after --, where a flag is none.
+// lateFlag matches a command with a flag after the name of a queue. A name that begins with a dash comes after --, and
+// a flag behind it would count as another name.
 var lateFlag = regexp.MustCompile(`strikes [a-z][a-z ]*(?:%s|%\[\d\]s|\{queue\}) --[a-z]` +
 	`|Operands\([^()]*\) \+ " --[a-z]`)
 

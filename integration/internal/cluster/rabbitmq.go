@@ -84,14 +84,15 @@ func (c *RabbitMQ) start(ctx context.Context, opts servers.RabbitMQOptions) erro
 	return c.Nodes[rabbitNodes-1].Ctl(ctx, "await_online_nodes", strconv.Itoa(rabbitNodes), "--timeout", "60")
 }
 
-// The ways to cut a node off. The others notice Refused immediately, and Blocked, which closes no connection, after some
-// seconds.
+// The ways to cut a node off. Refused closes the connections, so the other nodes notice it immediately. Blocked closes
+// none, so they notice it after some seconds.
 var (
 	Refused = (*proxy.Proxy).Refuse
 	Blocked = (*proxy.Proxy).Block
 )
 
-// Isolate cuts a node off from the others, or ends that. The node comes back by itself, mostly within seconds.
+// Isolate cuts a node off from the others, or joins it to them again. It then comes back by itself, mostly within
+// seconds.
 func (c *RabbitMQ) Isolate(node *servers.RabbitMQ, how func(p *proxy.Proxy, on bool), on bool) {
 	for _, link := range c.links {
 		if link.from == node || link.to == node {

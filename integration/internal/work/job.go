@@ -48,7 +48,7 @@ var ErrJob = errors.New("the job says so")
 // deafFor is longer than a consumer waits for a handler whose context is done.
 const deafFor = 3 * time.Second
 
-// Run does the job in a handler. Kill does not return. Attempt is the number of this attempt at the message.
+// Run does the job in a handler. Kill does not return. attempt returns the number of this attempt at the message.
 func (j Job) Run(ctx context.Context, attempt func() (int, error)) error {
 	if !pause.For(ctx, time.Duration(j.Ms)*time.Millisecond) {
 		return ctx.Err()

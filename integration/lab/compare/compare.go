@@ -107,8 +107,8 @@ const (
 	brokerAway = 300 * time.Millisecond
 )
 
-// rotation is a dozen faults: first five kills of a process and four cuts of its connections, then two in which the
-// store's replies are lost, and a kill of the broker if that is possible.
+// rotation returns a dozen faults. First come five kills of a process, and four cuts of its connections. Then come two
+// losses of the store's replies, and a kill of the broker if that is possible.
 func rotation(b *rig.Broker) (kinds []faults.Kind, err error) {
 	some, err := faults.Named(faults.Possible(b), "sigkill", "broker-cut")
 	if err != nil {
@@ -122,7 +122,7 @@ func rotation(b *rig.Broker) (kinds []faults.Kind, err error) {
 	return kinds, nil
 }
 
-// ofProcesses are how many kinds of a rotation disturb no server.
+// ofProcesses is the number of kinds, the first of a rotation, that disturb no server.
 const ofProcesses = 5 + 4
 
 // fill runs every cell and prints its row as soon as it is known.
