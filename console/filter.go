@@ -17,14 +17,23 @@ import (
 // filterNames are the conditions of a filter in an address.
 var filterNames = []string{"id", "group", "error", "kind", "older", "newer", "origin"}
 
+// besideFilter are the other names in an address with a filter.
+var besideFilter = []string{"queue", "after", "of", "rate", "screen", "result"}
+
 // filter picks dead letters, as an address says it.
 type filter struct {
 	deadletter.Filter
 	values url.Values // the conditions that were given, of filterNames
 }
 
-// filterOf reads the filter of an address.
+// filterOf reads the filter of an address. It refuses a name that it does not know: without that condition the filter
+// would pick more.
 func filterOf(q url.Values) (f filter, err error) {
+	for name := range q {
+		if !slices.Contains(filterNames, name) && !slices.Contains(besideFilter, name) {
+			return f, formError("dead letters cannot be picked by " + shown(name))
+		}
+	}
 	f.values = url.Values{}
 	for _, name := range filterNames {
 		if v := strings.TrimSpace(q.Get(name)); v != "" {

@@ -321,7 +321,8 @@ func TestFilters(t *testing.T) {
 		t.Errorf("%v, %v; %v, %v", f, err, again, errAgain)
 	}
 	for _, bad := range []url.Values{{"older": {"soon"}}, {"kind": {"x"}}, {"group": {"x"}},
-		{"older": {"2h"}, "newer": {"1h"}}, {"error": {" "}}, {"error": {"…"}, "id": {"x"}}} {
+		{"older": {"2h"}, "newer": {"1h"}}, {"error": {" "}}, {"error": {"…"}, "id": {"x"}},
+		{"queue": {"q"}, "customer": {"42"}}} {
 		if _, err := filterOf(bad); err == nil {
 			t.Errorf("%v is taken", bad)
 		}

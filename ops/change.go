@@ -112,7 +112,7 @@ const (
 const auditTimeout = 2 * time.Second
 
 // Audit adds a change to the audit log of the queue, with the error that ended it, nil if it is done. A change that is
-// done stands if the log cannot be written: Warn gets an error that says so.
+// done stands if the log cannot be written: Warn gets an error that says so, also if a part was done before it failed.
 func (q *Queue) Audit(ctx context.Context, e counter.AuditEntry, err error) {
 	e.Result = cmp.Or(e.Result, ResultDone)
 	if err != nil {
@@ -120,13 +120,16 @@ func (q *Queue) Audit(ctx context.Context, e counter.AuditEntry, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	defer cancel()
-	if lost := q.Store.Audit(ctx, q.VHost, q.Name, e); lost != nil && err == nil && q.Warn != nil {
+	if lost := q.Store.Audit(ctx, q.VHost, q.Name, e); lost != nil && (err == nil || e.Count > 0) && q.Warn != nil {
 		q.Warn(fmt.Errorf("the audit log lacks this %s: %w", e.Verb, lost))
 	}
 }
 
 // audited adds a change with a note to the audit log, and returns err.
 func (q *Queue) audited(ctx context.Context, verb, subject string, n counter.Note, messages int, err error) error {
+	if err != nil {
+		messages = 0
+	}
 	q.Audit(ctx, counter.AuditEntry{Actor: n.By, Verb: verb, Subject: subject, Reason: n.Why, Count: int64(messages)}, err)
 	return err
 }

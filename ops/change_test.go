@@ -106,6 +106,11 @@ func TestAuditThatCannotBeWritten(t *testing.T) {
 		t.Errorf("warned of %v", warned)
 	}
 	warned = nil
+	q.Audit(t.Context(), counter.AuditEntry{Verb: VerbReplay, Count: 500}, errors.New("the rest was not replayed"))
+	if warned == nil {
+		t.Error("no warning that the log lacks the 500 messages that were replayed")
+	}
+	warned = nil
 	q.Audit(t.Context(), counter.AuditEntry{Verb: VerbPause}, errors.New("the pause itself was refused"))
 	if warned != nil {
 		t.Errorf("the log lacks no change that was not made: %v", warned)

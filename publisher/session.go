@@ -287,6 +287,11 @@ func (s *session) sendQueue(o *outgoing) (unsent *outgoing, err error) {
 			return nil, err
 		}
 		select {
+		case <-s.ended: // the queue belongs to the next session
+			return nil, nil
+		default:
+		}
+		select {
 		case o = <-s.p.queue:
 		default:
 			return nil, nil

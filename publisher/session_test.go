@@ -140,4 +140,11 @@ func TestWriterTakesNothingAfterItsSession(t *testing.T) {
 			t.Fatal("the writer took a message from the queue")
 		}
 	}
+	given := newOutgoing("", "orders", &amqp.Publishing{}) // its caller has given up
+	given.state = settled
+	s.p.slots = make(chan struct{}, 1)
+	s.p.slots <- struct{}{}
+	if o, err := s.sendQueue(given); o != nil || err != nil || len(s.p.queue) != 1 {
+		t.Errorf("after a message: %v, %v, and %d are in the queue", o, err, len(s.p.queue))
+	}
 }

@@ -184,13 +184,14 @@ func readingPages(t *testing.T, queue string) (reads []func()) {
 	c, err := console.New(console.Options{Store: store, Dial: b.Dial, VHost: b.VHost, Management: managementURL(t)})
 	need(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	of := "queue=" + url.QueryEscape(queue) + "&lane=7"
+	of := "queue=" + url.QueryEscape(queue)
+	lane := of + "&lane=7"
 	for _, to := range []string{
-		"GET /queue?" + of, "GET /dead?" + of, "GET /replay?" + of, "GET /drop?" + of, "GET /lanes?" + of,
-		"GET /lane?verb=replay&" + of, "GET /lane?verb=release&" + of, "GET /lane?verb=drop&" + of,
+		"GET /queue?" + of, "GET /dead?" + of, "GET /replay?" + of, "GET /drop?" + of, "GET /lanes?" + lane,
+		"GET /lane?verb=replay&" + lane, "GET /lane?verb=release&" + lane, "GET /lane?verb=drop&" + lane,
 		"GET /message?id=a&queue=" + url.QueryEscape(queue), "POST /message?id=a&queue=" + url.QueryEscape(queue),
 		"GET /live?screen=queue&" + of, "GET /live?screen=dead&" + of, "GET /live?screen=replay&" + of,
-		"GET /live?screen=lanes&" + of,
+		"GET /live?screen=lanes&" + lane,
 	} {
 		reads = append(reads, func() {
 			method, path, _ := strings.Cut(to, " ")

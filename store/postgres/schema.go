@@ -85,7 +85,7 @@ func versionOf(ctx context.Context, in interface {
 }) (version string, err error) {
 	err = in.QueryRow(ctx, `SELECT coalesce((SELECT coalesce(obj_description(oid, 'pg_class'), 'no comment') FROM pg_class
 		WHERE oid = to_regclass('strikes_doc') AND (to_regclass('strikes_member') IS NOT NULL OR
-			obj_description(oid, 'pg_class') <> '`+Version+`')), '')`).Scan(&version)
+			obj_description(oid, 'pg_class') IS DISTINCT FROM '`+Version+`')), '')`).Scan(&version)
 	return version, err
 }
 

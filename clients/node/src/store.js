@@ -143,10 +143,11 @@ export class Store {
       const [name, ...args] = words
       return await Promise.race([/** @type {any} */ (this.redis).callBuffer(name, ...args), late])
     } catch (err) {
-      const failed = storeError(err)
-      // After a failover the connection leads to a server that is a replica now.
-      if (failed.fault === 'read-only' && this.redis.stream === stream) this.redis.disconnect(true)
-      throw failed
+      // After a failover the connection leads to a server that is a replica now. Redis 6 wraps the error of a script.
+      if (isReply(err, '') && err.message.includes('READONLY') && this.redis.stream === stream) {
+        this.redis.disconnect(true)
+      }
+      throw storeError(err)
     } finally {
       clearTimeout(timer)
       clearImmediate(read)

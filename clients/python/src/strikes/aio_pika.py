@@ -228,7 +228,9 @@ async def _ask(reply: Any, seconds: float = OPEN_TIMEOUT) -> Any:
     """Wait for the broker's reply. The timeouts of aiormq 6.4 keep its channel locked."""
     try:
         return await asyncio.wait_for(reply, seconds)
-    except TimeoutError:
+    except TimeoutError as late:
+        if late.errno:  # of the operating system
+            raise
         raise SessionLost(f"the broker did not answer within {seconds} s") from None
     except Exception as error:
         if type(error) is Exception:  # the connection was cut between two frames
