@@ -48,8 +48,8 @@ const (
 	clusterArrival = 4 * time.Minute
 )
 
-// Run runs the soak and prints the report. It returns an error if a rule was violated. If this process was started as a
-// consumer, it becomes one.
+// Run runs the soak and prints the report. It returns an error if a rule was violated, and leaves the history then. If
+// this process was started as a consumer, it becomes one.
 func Run(ctx context.Context, args []string) (err error) {
 	fleet.Main(runWorker)
 	cfg, err := parseFlags(args)
@@ -61,7 +61,12 @@ func Run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(history)) }()
+	violated := false
+	defer func() {
+		if !violated {
+			err = errors.Join(err, os.RemoveAll(history))
+		}
+	}()
 	if err := runSoak(ctx, cfg, history); err != nil {
 		return err
 	}
@@ -74,8 +79,9 @@ func Run(ctx context.Context, args []string) (err error) {
 	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
 		return err
 	}
-	if broken := found.Broken(); len(broken) > 0 {
-		return fmt.Errorf("violated: %s", strings.Join(broken, "\n"))
+	broken := found.Broken()
+	if violated = len(broken) > 0; violated {
+		return fmt.Errorf("violated: %s\nthe history of the run is in %s", strings.Join(broken, "\n"), history)
 	}
 	return nil
 }
