@@ -199,7 +199,7 @@ func (b *Batcher[D]) Hurry() {
 	b.send()
 }
 
-// Pause settles nothing until Hurry is called, but for one ack or nack that may be on its way.
+// Pause settles nothing until Hurry is called, but for acks and nacks that may be on their way.
 func (b *Batcher[D]) Pause() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
