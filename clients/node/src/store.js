@@ -142,7 +142,7 @@ export class Store {
     try {
       const [name, ...args] = words
       return await Promise.race([/** @type {any} */ (this.redis).callBuffer(name, ...args), late])
-    } catch (err) {
+    } catch (/** @type {any} */ err) {
       // After a failover the connection leads to a server that is a replica now. Redis 6 wraps the error of a script.
       if (isReply(err, '') && err.message.includes('READONLY') && this.redis.stream === stream) {
         this.redis.disconnect(true)
