@@ -91,7 +91,8 @@ class _Base:
         theirs by themselves. A blocking pool cannot close idle ones alone.
         """
         pools = (redis.ConnectionPool, redis.asyncio.ConnectionPool)
-        return "READONLY" in str(error) and type(getattr(self._client, "connection_pool", None)) in pools
+        refused = error.fault is Fault.READ_ONLY and "MISCONF" not in str(error)  # the latter cannot save
+        return refused and type(getattr(self._client, "connection_pool", None)) in pools
 
     def _result(self, call: Call, reply: Any) -> Any:
         """Return the reply to one step. An error may be one element of the reply."""
