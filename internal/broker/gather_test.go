@@ -53,7 +53,7 @@ func TestTogetherWritesOnce(t *testing.T) {
 }
 
 // TestTogetherAtTheSameTime has two goroutines gather on one connection. Bytes are in the kernel once the call that
-// wrote them returns, whoever else still gathers.
+// wrote them returns, while the other still gathers.
 func TestTogetherAtTheSameTime(t *testing.T) {
 	conn, socket, peer := gathered(t)
 	var all sync.WaitGroup
