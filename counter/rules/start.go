@@ -101,13 +101,14 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 	return end(ReplyRun, true)
 }
 
-// Begun makes a reserved attempt isolated: from now on the death of its process counts.
+// Begun makes an open attempt isolated: from now on the death of its process counts. An attempt that was opened beside
+// an abandoned handler becomes isolated too, if that handler returned before the store replied to START.
 func Begun(r *Record, q *Queue, a Attempt, now time.Time) (Reply, time.Duration) {
 	now = now.Truncate(time.Millisecond)
 	switch {
 	case r.OpenToken != a.Token || r.State != StateLive:
 		return r.reply(ReplyGone, 0, q, now), 0
-	case r.OpenMode != ModeReserved:
+	case r.OpenMode == ModeIsolated:
 		return r.reply(ReplyBegun, 0, q, now), 0
 	}
 	r.OpenMode = ModeIsolated

@@ -10,7 +10,7 @@
 
 return take(function(r, s, q)
   if r.open ~= s.token or r.state ~= '.' then return 'GONE' end
-  if r.mode ~= 'reserved' then return 'BEGUN' end
+  if r.mode == 'isolated' then return 'BEGUN' end
   r.mode, r.consumer = 'isolated', s.consumer
   return 'BEGUN', q.ttl
 end)

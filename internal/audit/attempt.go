@@ -99,8 +99,8 @@ func (a *Attempt) isolated() bool {
 	return a.any(func(e Event) bool { return e.Step == StepStart && e.Isolated && e.Code == ReplyRun })
 }
 
-// beside reports whether the attempt ran isolated, but for abandoned handlers.
-func (a *Attempt) beside() bool {
+// Beside reports whether the attempt ran isolated, but for abandoned handlers.
+func (a *Attempt) Beside() bool {
 	return a.any(func(e Event) bool { return e.Step == StepStart && e.Beside && e.Code == ReplyRun })
 }
 

@@ -12,7 +12,7 @@ const answerWithin = 2 * time.Second
 // checkIsolated checks that an isolated attempt has no other handler beside it, or none but abandoned ones if it was
 // opened so.
 func (m *Model) checkIsolated(a *Attempt) {
-	if a.Began.IsZero() || !a.isolated() && !a.beside() {
+	if a.Began.IsZero() || !a.isolated() && !a.Beside() {
 		return
 	}
 	for _, x := range a.Process.Runs {

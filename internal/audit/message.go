@@ -129,13 +129,13 @@ func (m *Model) returns(a *Attempt) int {
 	lost, died := a.SessionLost(), a.Process.Died()
 	ended := slices.ContainsFunc(a.written, func(e Event) bool { return e.Step == StepEnd && !e.Succeeded })
 	switch {
-	case a.beside() && died: // its FAIL may arrive after the next run began, and its crash is not counted
+	case a.Beside() && died: // its FAIL may arrive after the next run began, and its crash is not counted
 		return 1
 	case a.kind != 0:
 		return 0
 	case a.Outcome == OK && (lost || died):
 		return 2 // its ack was lost, and the suspicion forgotten
-	case lost, ended, a.Outcome == NotCounted, a.Outcome == Crashed && a.beside():
+	case lost, ended, a.Outcome == NotCounted, a.Outcome == Crashed && a.Beside():
 		return 1
 	case (died || a.Outcome == Crashed) && m.plan.Isolation == IsolationOff:
 		return 1

@@ -233,6 +233,14 @@ func TestRules(t *testing.T) {
 				h.add(audit.Event{Kind: audit.Ended, Token: fmt.Sprint("a", i), Outcome: audit.Cancelled})
 			}
 		}},
+		"its START was sent beside an abandoned handler": {"", func(h *history) {
+			for i := range 3 {
+				h.kill(audit.Kill, 12+i)
+				token := (*h)[len(*h)-2].Token
+				h.add(audit.Event{Kind: audit.Stepped, ID: audit.Kill, Token: token, Step: audit.StepStart, Beside: true,
+					Code: audit.ReplyRun})
+			}
+		}},
 		"a session lost": {"", func(h *history) {
 			h.add(audit.Event{Kind: audit.Lost, Process: 1, Session: 1})
 			again(h)

@@ -92,6 +92,10 @@ type noting struct {
 
 func (c noting) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
 	reply, err := c.Counter.Start(ctx, a, mode, limit)
+	if reply.Code == counter.ReplyRun && mode == counter.ModeBesideAbandoned {
+		c.log.Write(audit.Event{Kind: audit.Stepped, ID: a.ID, Token: a.Token, Step: audit.StepStart, Beside: true,
+			Code: audit.ReplyRun})
+	}
 	return c.heard(a, reply), err
 }
 
