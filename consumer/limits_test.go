@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,4 +230,30 @@ func wantRefused(t *testing.T, all map[string]Consumer) {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
+}
+
+// TestTwoMessagesOfOneIDAtOnce: a message that arrived before the tombstone of its id was written meets the tombstone.
+// So it is not taken for a later use of the id, which would get all attempts.
+func TestTwoMessagesOfOneIDAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		var calls atomic.Int64
+		fails := func(context.Context, amqp.Delivery) error {
+			n := calls.Add(1)
+			time.Sleep(time.Duration(n) * time.Second)
+			if n == 1 {
+				return Reject(errBoom)
+			}
+			return errBoom
+		}
+		s := b.session(Consumer{Handler: fails, Concurrency: 2, Prefetch: 2})
+		s.prepare(t.Context(), t.Context())
+		for from := range 2 {
+			d := b.delivery(false)
+			d.DeliveryTag = uint64(from + 1)
+			s.take(t.Context(), d)
+		}
+		s.tasks.Wait()
+		b.expect(t, "nack requeue=false, nack requeue=false", `"exhausted" 1+0 marked false`)
+	})
 }

@@ -133,6 +133,11 @@ func TestPauseEndsASession(t *testing.T) {
 		if !reply.Paused {
 			t.Error("the pause ended when the store was out of reach")
 		}
+		if session, end := k.Consuming(t.Context()); session.Err() == nil {
+			t.Error("a session that begins during the pause goes on")
+		} else {
+			end()
+		}
 		s.down.Store(false)
 		select {
 		case <-changed:
@@ -145,6 +150,32 @@ func TestPauseEndsASession(t *testing.T) {
 			t.Error("a session after the resume has ended")
 		} else {
 			end()
+		}
+	})
+}
+
+// TestSkipDuringAPause: a skip that is announced does not end the wait for the end of a pause.
+func TestSkipDuringAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, m := newStore(), counter.Message{VHost: "/", Queue: "orders", ID: "m1"}
+		s.pause(t)
+		need(t, errOf(s.Fail(t.Context(), counter.Attempt{Message: m, Token: "x"}, counter.Failure{Limit: 4})))
+		var waited atomic.Bool
+		session := sessionOn(s, Consumer{})
+		_, release := heard(session)
+		defer release()
+		go func() {
+			_, err := find[*controlRoom](session.rooms).awaitResume(t.Context(), &amqp.Connection{})
+			waited.Store(err == nil)
+		}()
+		time.Sleep(3 * time.Second)
+		need(t, s.Skip(t.Context(), m, counter.Note{Why: "known bad"}))
+		if time.Sleep(3 * time.Second); waited.Load() {
+			t.Error("the wait ended during the pause")
+		}
+		need(t, s.Resume(t.Context(), "/", "orders", counter.Note{}))
+		if time.Sleep(3 * time.Second); !waited.Load() {
+			t.Error("the wait goes on after the pause")
 		}
 	})
 }
