@@ -33,6 +33,22 @@ func TestCheckNeeds(t *testing.T) {
 	}
 }
 
+// TestNilConnection: a program whose dial failed gets an error, and does not panic.
+func TestNilConnection(t *testing.T) {
+	for name, call := range map[string]func() error{
+		"Check":         func() error { return Check(t.Context(), nil, Need{Queue: "orders"}) },
+		"its partition": func() error { return Check(t.Context(), nil, Need{Queue: "orders.0"}) },
+		"partitions":    func() error { return Check(t.Context(), nil, Need{Queue: "orders", Partitions: 2}) },
+		"CheckRoute":    func() error { return CheckRoute(t.Context(), nil, Need{Queue: "orders"}) },
+		"Declare":       func() error { return Declare(t.Context(), nil, Spec{Queue: "orders"}) },
+		"Repartition":   func() error { return Repartition(t.Context(), nil, Spec{Queue: "orders", Partitions: 2}) },
+	} {
+		if err := call(); err == nil || !strings.Contains(err.Error(), "the connection is nil") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestRefusedError(t *testing.T) {
 	a := Finding{Code: "a", Seen: "seen", Impact: "impact", Fix: "fix"}
 	one := &RefusedError{Queue: "q", Findings: []Finding{a}}

@@ -63,8 +63,12 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	})
 }
 
-// refuseLong refuses a name that is too long for the broker's answer that there is no such queue or exchange.
+// refuseLong refuses a nil connection, and a name that is too long for the broker's answer that there is no such queue
+// or exchange.
 func refuseLong(conn *amqp.Connection, s Spec) error {
+	if conn == nil {
+		return fmt.Errorf("topology: queue %q: %w", s.Queue, broker.ErrNoConnection)
+	}
 	longest := broker.LongestName(conn, s.Queue)
 	if s.Partitions > 0 {
 		longest -= len(broker.HashExchange("", s.Partitions))

@@ -22,6 +22,9 @@ type Description struct {
 // the configure permission on the queue. AMQP is asked nothing about a queue that is away by the API, because it may
 // not answer. Look returns ErrNotFound, or an error of the connection.
 func Look(ctx context.Context, conn *amqp.Connection, name string, api *API) (Description, error) {
+	if conn == nil {
+		return Description{}, ErrNoConnection
+	}
 	d := Description{Queue: Queue{Name: name, VHost: conn.Config.Vhost, Version: VersionOf(conn)}}
 	if api != nil {
 		if err := d.ask(ctx, conn, api); err != nil { // AMQP may know enough

@@ -184,6 +184,9 @@ func OnChannel(ctx context.Context, conn *amqp.Connection, f func(*amqp.Channel)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if conn == nil {
+		return ErrNoConnection
+	}
 	done := make(chan error, 1)
 	go func() {
 		err := errors.New("the request ended its goroutine instead of returning")
@@ -208,6 +211,9 @@ func OnChannel(ctx context.Context, conn *amqp.Connection, f func(*amqp.Channel)
 		return cause
 	}
 }
+
+// ErrNoConnection is returned by OnChannel and Look for a nil connection.
+var ErrNoConnection = errors.New("the connection is nil: dial the broker first")
 
 func onChannel(conn *amqp.Connection, f func(*amqp.Channel) error) error {
 	ch, err := conn.Channel()
