@@ -166,6 +166,47 @@ func TestAcksGoOutBeforeAnIsolatedAttempt(t *testing.T) {
 	})
 }
 
+// slowAck is a channel whose next ack is under way until release is closed.
+type slowAck struct {
+	*channel
+	release chan struct{}
+}
+
+func (s slowAck) Ack(tag uint64, multiple bool) error {
+	<-s.release
+	return s.channel.Ack(tag, multiple)
+}
+
+// TestAcksUnderWayGoOutBeforeAnIsolatedAttempt: an ack that another goroutine sends is awaited too.
+func TestAcksUnderWayGoOutBeforeAnIsolatedAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := "not called"
+		var g *gated
+		g = newGated(t, Consumer{Prefetch: 1, Concurrency: 2, Handler: func(_ context.Context, d amqp.Delivery) error {
+			if d.MessageId == "suspect" {
+				before = g.acks.String()
+			}
+			return nil
+		}})
+		g.store.suspect(t, "suspect")
+		handled := g.delivery(false)
+		slow := slowAck{g.acks, make(chan struct{})}
+		handled.MessageId, handled.Acknowledger = "handled", slow
+		g.tags++
+		g.deliveries <- handled
+		synctest.Wait()
+		g.deliver("suspect", true)
+		synctest.Wait()
+		if before != "not called" {
+			t.Errorf("the isolated attempt began after %q", before)
+		}
+		close(slow.release)
+		if synctest.Wait(); before != "ack multiple=false" {
+			t.Errorf("the isolated attempt: %q", before)
+		}
+	})
+}
+
 // TestGateShutsWhenASessionEndsUnderTheLock has the closing END go unanswered after a stop: the lock is released, the
 // gate shut.
 func TestGateShutsWhenASessionEndsUnderTheLock(t *testing.T) {

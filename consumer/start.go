@@ -17,7 +17,12 @@ var startModes = map[Isolation]counter.Mode{
 // startIsolated sends START, and BEGUN right before the handler. START only reserves the attempt. From BEGUN on a death
 // of this process counts against this message, so BEGUN goes out only to a store that has just replied.
 func (s *session) startIsolated(ctx context.Context, d *delivery) (step, error) {
-	_ = bound.Within(lockedPatience, s.acks.Flush) // a connection that blocks must not hold the lock
+	_ = bound.Within(lockedPatience, func() { // a connection that blocks must not hold the lock
+		select {
+		case <-s.acks.Sent():
+		case <-ctx.Done(): // a session that is lost sends none
+		}
+	})
 	d.mode = decideMode(s.isolation.abandoned.Load())
 	next, err := s.sendStart(ctx, d, stepIsolate)
 	if next != stepRun {

@@ -154,28 +154,19 @@ func (b *Batcher[D]) Settle(e *Entry[D], v Method, urgent bool) {
 	b.arm()
 }
 
-// Flush settles all that have a method.
-func (b *Batcher[D]) Flush() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, e := range b.unsettled {
-		if e.Method != 0 {
-			e.tick = b.ticks - Patience
-		}
-	}
-	if b.decided > 0 || len(b.waiting) > 0 {
-		b.send()
-	}
-}
-
 // Sent settles all that have a method. The channel that it returns is closed once these acks and nacks were sent, or
 // could not be. While the Batcher is paused it stays open.
 func (b *Batcher[D]) Sent() <-chan struct{} {
 	sent := make(chan struct{})
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	b.waiting = append(b.waiting, sent)
-	b.mu.Unlock()
-	b.Flush()
+	for _, e := range b.unsettled {
+		if e.Method != 0 {
+			e.tick = b.ticks - Patience
+		}
+	}
+	b.send()
 	return sent
 }
 

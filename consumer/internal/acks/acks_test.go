@@ -359,13 +359,13 @@ func TestBatcherOfTwoConsumers(t *testing.T) {
 		for _, tag := range []string{"4", "1", "2", "3"} {
 			f.settle(tag, false)
 		}
-		f.Flush()
+		f.Sent()
 		f.expect(t, "all have come", "..4")
 		for _, tag := range []uint64{7, 5} {
 			f.openTag(tag)
 			f.settle(fmt.Sprint(tag), false)
 		}
-		f.Flush()
+		f.Sent()
 		f.expect(t, "6 has not come", "..4 5 7")
 	})
 }
