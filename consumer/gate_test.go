@@ -207,6 +207,42 @@ func TestAcksUnderWayGoOutBeforeAnIsolatedAttempt(t *testing.T) {
 	})
 }
 
+// foreign is a store in which another program overwrites the record of each attempt that runs, until it is mended.
+type foreign struct {
+	*mute
+	mended *atomic.Bool
+}
+
+func (f foreign) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
+	if !f.mended.Load() {
+		return counter.ErrForeign
+	}
+	return f.mute.End(ctx, a, succeeded)
+}
+
+// TestForeignRecordDecides: an isolated attempt whose record another program overwrote counts no crash any more. So it
+// neither shuts the gate nor keeps other messages from being isolated.
+func TestForeignRecordDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mended := new(atomic.Bool)
+		g := newGated(t, Consumer{}, func(c *Consumer) { c.Counter = foreign{c.Counter.(*mute), mended} })
+		g.store.suspect(t, "m1")
+		g.store.suspect(t, "m2")
+		for _, id := range []string{"m1", "m2"} {
+			g.deliver(id, true)
+			synctest.Wait()
+			if got := len(g.ran); got != 1 || <-g.ran != id {
+				t.Errorf("%s: %d attempts", id, got)
+			}
+		}
+		if g.isolation.gate.opened() != nil {
+			t.Error("the gate is shut")
+		}
+		mended.Store(true)
+		time.Sleep(5 * time.Second) // each END is sent again
+	})
+}
+
 // TestGateShutsWhenASessionEndsUnderTheLock has the closing END go unanswered after a stop: the lock is released, the
 // gate shut.
 func TestGateShutsWhenASessionEndsUnderTheLock(t *testing.T) {
