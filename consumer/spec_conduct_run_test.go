@@ -404,6 +404,7 @@ func (r *conductRun) AskBreaker(ctx context.Context, _, _ string, a counter.Ask)
 	} else if kind != "" {
 		return counter.BreakerState{}, errConduct
 	}
+	r.dawdle()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b, now := r.state, r.now()
