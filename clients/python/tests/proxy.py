@@ -26,6 +26,7 @@ class Proxy:
         port = self._listener.getsockname()[1]
         self.url = url.replace(f"{target.hostname}:{target.port}", f"127.0.0.1:{port}")
         self._sockets: set[socket.socket] = set()
+        self._silent: set[socket.socket] = set()
         self._lock = threading.Lock()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -51,7 +52,10 @@ class Proxy:
                         lost = self._replies % self._lose_every == 0
                     if lost:
                         break
-                sink.sendall(change(data))
+                if source not in self._silent:
+                    sink.sendall(change(data))
+        if source in self._silent:
+            return
         for s in (source, sink):
             with contextlib.suppress(OSError):
                 s.shutdown(socket.SHUT_RDWR)
@@ -63,6 +67,11 @@ class Proxy:
         """Lead new connections to another server."""
         target = urlsplit(url)
         self._target = (target.hostname, target.port)
+
+    def silence(self) -> None:
+        """Pass nothing more on the connections that exist, not even their end."""
+        with self._lock:
+            self._silent |= self._sockets
 
     def cut(self) -> None:
         """Cut every connection."""

@@ -14,6 +14,7 @@ import uuid
 from collections import Counter as Tally
 from urllib.parse import urlsplit
 
+import aiormq
 import pika
 import pytest
 import redis
@@ -364,7 +365,7 @@ def test_refused_credentials(start, amqp_url, changed, says):
 
 
 @pytest.mark.parametrize(("query", "want"), [("", 10), ("?heartbeat=30", 30), ("?heartbeat=0", 0)])
-def test_the_heartbeat(classic, amqp_url, redis_url, query, want):
+def test_the_heartbeat(start, classic, amqp_url, query, want):
     sent = []
 
     def change(data):
@@ -372,10 +373,31 @@ def test_the_heartbeat(classic, amqp_url, redis_url, query, want):
         return data
 
     proxy = Proxy(amqp_url, change=lambda: change)
-    consumer = Running("pika", classic.name, Calls(), proxy.url + query, redis_url, "t")
+    consumer = start(classic.name, Calls(), amqp=proxy.url + query)
     tune_ok = re.compile(rb"\0\x0a\0\x1f.{6}(..)", re.DOTALL)
     until(lambda: (found := tune_ok.search(b"".join(sent))) and struct.unpack(">H", found[1]) == (want,))
     consumer.stop()
+
+
+def test_a_network_that_fails_silently(start, classic, amqp_url):
+    proxy, calls = Proxy(amqp_url), Calls()
+    start(classic.name, calls, amqp=proxy.url + "?heartbeat=1")
+    classic.publish(b"", "1")
+    until(lambda: calls.seen)
+    proxy.silence()
+    classic.publish(b"", "2")
+    until(lambda: calls.seen[-1][0] == "2")
+
+
+@pytest.mark.parametrize(("query", "want"), [
+    ("", (10, 9)), ("?heartbeat=0", (0, 10**6)), ("?timeout=5", (10, 5)), ("?heartbeat=2&name=a", (2, 1)),
+])
+def test_how_long_aiormq_waits_for_a_heartbeat(query, want):
+    async def connection():
+        return aiormq.Connection(strikes.aio_pika.with_heartbeat("amqp://localhost/%2F" + query))
+
+    made = asyncio.run(connection())
+    assert (made.heartbeat_timeout, made.timeout, made.vhost) == (*want, "/")
 
 
 @pytest.mark.parametrize("sent", [b"PLAIN", b"\x00\x0a\x00\x28"], ids=["credentials", "virtual host"])

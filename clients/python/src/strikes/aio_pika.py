@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Callable
 from typing import Any, Unpack
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import aiormq
 import aiormq.exceptions as ax
@@ -28,8 +28,9 @@ from .aio import AsyncDriver, AsyncHandler, Tasks, drive_late, run, sleep
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, OPEN_TIMEOUT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, ConsumerOptions, Flow,
-    Passed, Refused, Sequence, SessionLost, Stuck, Undecodable, Unreadable, check_url, lanes_refusal, session_error,
+    CARE_FOR, CLOSE_TIMEOUT, HEARTBEAT, OPEN_TIMEOUT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT,
+    ConsumerOptions, Flow, Passed, Refused, Sequence, SessionLost, Stuck, Undecodable, Unreadable, check_url,
+    lanes_refusal, session_error,
 )
 from .control import Control
 from .counter import AsyncCounter
@@ -82,6 +83,19 @@ def is_undecodable(error: Any) -> bool:
     return any(frame.f_code is pamqp.frame.unmarshal.__code__ for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
+def with_heartbeat(url: str) -> str:
+    """Have a connection that is silent for three heartbeats taken for lost, as later versions of aiormq do.
+
+    aiormq 6.4 waits for 183 s, whatever the heartbeat, and also without one.
+    """
+    given = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
+    heartbeat = given.get("heartbeat", str(HEARTBEAT))
+    seconds = int(heartbeat) if heartbeat.isdecimal() else 0
+    missing = {"heartbeat": seconds, "timeout": seconds - 1 if seconds else 10**6}.items()
+    added = "&".join(f"{name}={value}" for name, value in missing if name not in given)
+    return f"{url}{'&' if given else '?'}{added}" if added else url
+
+
 def message_id_of(properties: Any) -> str | bytes:
     """Return the id of a message; bytes if it is not UTF-8."""
     text = str(properties.message_id or "")
@@ -105,7 +119,7 @@ class Consumer:
         consuming: Callable[[bool], object] | None = None, **settings: Unpack[ConsumerOptions],
     ) -> None:
         check_url(amqp)
-        self._amqp = amqp
+        self._amqp = with_heartbeat(amqp)
         given: dict[str, Any] = {"vhost": unquote(urlsplit(amqp).path[1:]) or "/", **settings}
         self._flow = Flow(**{name: given.pop(name) for name in FLOW & given.keys()})
         self._settings = Settings.of(queue, given, FLOW)

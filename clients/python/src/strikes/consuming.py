@@ -15,6 +15,9 @@ from .errors import SettingError, StoreError, StrikesError, is_number
 from .queue import QueueRefused
 from .session import SettlerOptions
 
+HEARTBEAT = 10
+"""Seconds, as in Go and Node.js. With that of the broker, 60 s, a frozen process keeps its messages for minutes."""
+
 CLOSE_TIMEOUT = 5.0
 OPEN_TIMEOUT = 10.0
 SETTLE_TIMEOUT = 2.0 + 2 * 1.0 + CLOSE_TIMEOUT

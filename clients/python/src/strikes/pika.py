@@ -22,8 +22,8 @@ from .blocking import THREADS, Driver, Handler, drive_late, sleep
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, ConsumerOptions, Flow, Passed,
-    Refused, Sequence, SessionLost, Stuck, Undecodable, check_url, lanes_refusal, session_error,
+    CARE_FOR, CLOSE_TIMEOUT, HEARTBEAT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, ConsumerOptions, Flow,
+    Passed, Refused, Sequence, SessionLost, Stuck, Undecodable, check_url, lanes_refusal, session_error,
 )
 from .control import Control
 from .counter import Counter
@@ -37,9 +37,6 @@ from .wire import ChannelClosed, Wire, is_unconverted, is_undecodable
 
 TICK = 0.2
 """Seconds after which a stop is noticed. A signal handler may call stop, so it only sets a flag."""
-
-HEARTBEAT = 10
-"""Seconds, as in Go and Node.js. With that of the broker, 60 s, a frozen process keeps its messages for minutes."""
 
 FLOW = set(Flow.__dataclass_fields__)
 _REFUSALS = (pika.exceptions.ProbableAuthenticationError, pika.exceptions.ProbableAccessDeniedError)
