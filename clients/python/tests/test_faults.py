@@ -204,6 +204,35 @@ def test_an_exception_that_steers_may_be_in_a_group_or_a_cause():
     assert failure_of(loop, False).wait is None
 
 
+class _Unreadable(Exception):
+    def __str__(self):
+        raise SystemExit(1)
+
+
+class _Closed(Exception):
+    def __getattribute__(self, name):
+        raise RuntimeError(name)
+
+
+def _deep():
+    group = ExceptionGroup("deep", [ValueError("no stock")])
+    for _ in range(1000):
+        group = ExceptionGroup("deep", [group])
+    return group
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (_Unreadable, "the exception cannot be read"), (_Closed, "the exception cannot be read"),
+        (_deep, "deep (1 sub-exception)"), (lambda: ValueError("\ud800"), "ValueError: \ud800"),
+    ],
+)
+def test_an_exception_that_is_hard_to_read_is_counted(make, text):
+    failed = failure_of(make(), False)
+    assert (failed.cause, failed.text) == (Cause.FAILED, text)
+
+
 async def coroutine(delivery):
     pass
 

@@ -163,25 +163,37 @@ def failure_of(error: BaseException, timed_out: bool) -> Failed:
 
     Of several waits the first counts, of several limits the lowest.
     """
-    steering = steering_of(error)
-    if any(isinstance(e, Reject) for e in steering):
-        return Failed(error, Cause.REJECTED, text_of(error))
-    if not isinstance(error, Exception):
-        return Failed(error, Cause.PANICKED, text_of(error))
     cause = Cause.TIMED_OUT if timed_out else Cause.FAILED
+    try:
+        steering, text = steering_of(error), text_of(error)
+    except (Exception, SystemExit, GeneratorExit):  # of the user's code; without a failure it would come again and again
+        return Failed(error, cause, "the exception cannot be read")
+    if any(isinstance(e, Reject) for e in steering):
+        return Failed(error, Cause.REJECTED, text)
+    if not isinstance(error, Exception):
+        return Failed(error, Cause.PANICKED, text)
     waits = (wait for e in steering if (wait := wait_of(e)) is not None)
     at_most = min((most for e in steering if (most := at_most_of(e))), default=0)
     uncounted = any(isinstance(e, NotCounted) for e in steering)
-    return Failed(error, cause, text_of(error), next(waits, None), at_most, uncounted)
+    return Failed(error, cause, text, next(waits, None), at_most, uncounted)
 
 
 def steering_of(error: BaseException) -> list[BaseException]:
     """Return the exceptions that steer the end of a message: the error, those of a group, and their causes."""
-    tree: list[BaseException | None] = [error]
+    return [e for e in tree_of(error, causes=True) if isinstance(e, (Reject, *_STEERING))]
+
+
+def tree_of(error: BaseException, causes: bool) -> list[BaseException]:
+    """Return an exception, those in its groups, and with `causes` also their causes.
+
+    About 100 exceptions are enough: groups may be deep, and a cause may lead back.
+    """
+    tree = [error]
     for e in tree:
-        if e is not None and len(tree) < 100:  # a cause may lead back
-            tree += [*(e.exceptions if isinstance(e, BaseExceptionGroup) else ()), e.__cause__]
-    return [e for e in tree if isinstance(e, (Reject, *_STEERING))]
+        if len(tree) < 100:
+            tree += e.exceptions if isinstance(e, BaseExceptionGroup) else ()
+            tree += [e.__cause__] if causes and e.__cause__ else ()
+    return tree
 
 
 def wait_of(error: BaseException) -> float | None:
@@ -216,14 +228,16 @@ def at_most_of(error: BaseException) -> int:
 def text_of(error: BaseException) -> str:
     """Return the text of an exception for the record: its type, its text, and where it was raised."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(text_of(e) for e in error.exceptions)
+        leaves = [e for e in tree_of(error, causes=False) if not isinstance(e, BaseExceptionGroup)]
+        return "; ".join(text_of(e) for e in leaves) or str(error)
     try:
         said = str(error)
     except Exception:  # its __str__ is the user's code
         said = "(its text cannot be read)"
     name = "" if isinstance(error, (Reject, Abandoned, *_STEERING)) else type(error).__name__
     text = ": ".join(part for part in (name, said) if part)
-    frames = traceback.extract_tb(error.__traceback__)
+    frames = list(traceback.walk_tb(error.__traceback__))
     if frames and not isinstance(error, (Reject, *_STEERING)):
-        text += f"\nat {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno} in {frames[-1].name}"
+        code = frames[-1][0].f_code
+        text += f"\nat {code.co_filename.rpartition('/')[2]}:{frames[-1][1]} in {code.co_name}"
     return text
