@@ -394,6 +394,27 @@ def test_a_caller_that_is_cancelled_twice():
     cancelled(again=True)
 
 
+def test_a_loop_that_is_closed_keeps_no_unit_of_the_lock():
+    loop, running = asyncio.new_event_loop(), []
+
+    async def handler(delivery):
+        running.append(delivery.id)
+        if len(running) == 2:
+            loop.stop()
+        await asyncio.sleep(PATIENCE)
+
+    for message_id in ("1", "2"):
+        settled = AsyncSettler("orders", AsyncStub()).handle(Delivery(b"", message_id), handler, lambda outcome: None)
+        loop.create_task(settled)
+    del settled
+    loop.run_forever()
+    loop.close()
+    assert running == ["1", "2"]
+    del loop, handler
+    gc.collect()
+    free()
+
+
 def test_a_handler_is_cancelled_before_it_is_abandoned(monkeypatch):
     """The event loop stalls beyond the deadline, for longer than a handler has to return."""
     monkeypatch.setattr(aio, "ABANDON_AFTER", 0.3)

@@ -36,7 +36,8 @@ async def sleep(effect: Sleep) -> None:
     woken = asyncio.Event()
 
     def wake() -> None:
-        loop.call_soon_threadsafe(woken.set)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            loop.call_soon_threadsafe(woken.set)
 
     for signal in effect.signals:
         signal.add(wake)

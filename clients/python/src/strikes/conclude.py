@@ -27,6 +27,10 @@ def carry(s: Session, d: Progress) -> Steps:
         yield from _carry(s, d)
     except Exception as error:
         _abort(s, d, error)
+    except GeneratorExit:  # the event loop was closed
+        decided(s, d)
+        release(s, d)
+        raise
 
 
 def _carry(s: Session, d: Progress) -> Steps:
