@@ -327,8 +327,8 @@ export class Counter {
  * Opens a Redis for a Counter. It connects in the background; close it with counter.close().
  * @param {string} url redis://, rediss:// or unix://
  * @param {{ prefix?: string, ttl?: number, redis?: import('ioredis').RedisOptions }} [options] of the Counter; redis:
- *   more of ioredis, such as sentinels and name. Settings by which ioredis would queue or repeat commands have no
- *   effect
+ *   more of ioredis, such as sentinels and name. Settings by which ioredis would queue, repeat or change commands have
+ *   no effect
  * @returns {Counter}
  */
 export function dial(url, { redis, ...options } = {}) {

@@ -109,6 +109,15 @@ test('settings by which ioredis would repeat or queue commands are refused', () 
   assert.throws(() => dial(redisURL, { prefix: '{a}' }), /prefix must be/)
 })
 
+test('settings by which ioredis would change commands or replies have no effect', async (t) => {
+  const counter = dial(redisURL, {
+    redis: { enableAutoPipelining: true, stringNumbers: true, reconnectOnError: () => 2 }
+  })
+  t.after(() => counter.close())
+  assert.equal((await counter.start(attempt(), 'shared', 3)).code, 'RUN')
+  assert.equal(counter.redis.options.reconnectOnError, null)
+})
+
 test('bad attempts are refused before they are sent', async () => {
   await assert.rejects(counter.start(attempt({ id: '' }), 'shared', 3), /id must be/)
   await assert.rejects(counter.start(attempt({ token: 'a b' }), 'shared', 3), /token must be/)
