@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
+from urllib.parse import urlsplit
 
 import pytest
 import redis
@@ -143,6 +144,10 @@ def test_control(counter, store, prefix):
     assert store.zrange(consumers, 0, -1) == []
 
 
+def server(url):
+    return {"host": urlsplit(url).hostname, "port": urlsplit(url).port, "socket_timeout": 1}
+
+
 def test_refused_arguments(counter, redis_url):
     for call in (
         lambda: counter.start(attempt(), Mode.SHARED, 0),
@@ -157,6 +162,9 @@ def test_refused_arguments(counter, redis_url):
         lambda: Counter(redis.Redis()),
         lambda: Counter(redis.Redis(socket_timeout=1, retry_on_timeout=True)),
         lambda: Counter(redis.Redis(socket_timeout=1, retry=Retry(NoBackoff(), 3))),
+        lambda: Counter(redis.Redis(**server(redis_url), single_connection_client=True)),
+        lambda: Counter(redis.asyncio.Redis(socket_timeout=1)),
+        lambda: AsyncCounter(redis.Redis(socket_timeout=1)),
     ):
         with pytest.raises(SettingError):
             call()

@@ -8,6 +8,7 @@ for how long.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -29,11 +30,16 @@ def _settings() -> dict[str, Any]:
     return {"socket_timeout": MOST_TIMEOUT, "socket_connect_timeout": CONNECT_TIMEOUT, "decode_responses": False}
 
 
-def _check_client(client: Any) -> None:
+def _check_client(client: Any, awaits: bool) -> None:
     """Refuse settings that change replies or hide an outage."""
     if isinstance(client, (redis.RedisCluster, redis.asyncio.RedisCluster)):  # a frozen one holds a step for seconds
         want = "a client of one server or of Sentinel: redis-py sends commands to a Cluster again, unseen"
         raise SettingError("client", type(client).__name__, want)
+    if inspect.iscoroutinefunction(getattr(client, "execute_command", None)) is not awaits:
+        want = "a client of redis.asyncio" if awaits else "a client of redis, not of redis.asyncio"
+        raise SettingError("client", type(client).__module__, want)
+    if not awaits and getattr(client, "connection", None):  # redis-py 4 gives a thread the reply to another's command
+        raise SettingError("single_connection_client", True, "False: each thread needs a connection")
     pool = getattr(client, "connection_pool", None)
     kwargs = getattr(pool, "connection_kwargs", {})
     if kwargs.get("decode_responses"):
@@ -65,9 +71,11 @@ def _check_url(url: str) -> None:
 class _Base:
     """The base of both counters: their options, and the meaning of replies and errors."""
 
+    _awaits = False
+
     def __init__(self, client: Any, prefix: str | None, ttl: float | None) -> None:
         self.options = Options(prefix or DEFAULT_PREFIX, steps.DEFAULT_TTL if ttl is None else ttl)
-        _check_client(client)
+        _check_client(client, self._awaits)
         self._client = client
         self._secrets = _secrets(client)
 
@@ -216,6 +224,8 @@ class AsyncCounter(_Base):
     Its settings are those of Counter. A cancelled caller does not cancel its command:
     the reply of one command would be read as that of the next.
     """
+
+    _awaits = True
 
     def __init__(self, client: redis.asyncio.Redis, *, prefix: str | None = None, ttl: float | None = None) -> None:
         super().__init__(client, prefix, ttl)
