@@ -76,7 +76,7 @@ export class Breaker {
     this.state = { permitted: false, now: 0, success: 0, doubt: 0, open: 0, next: 0, count: 0, failed: 0, reason: '' }
     this.heard = performance.now() // when the store replied last
     this.missed = false // it did not reply to the last read
-    this.asked = false // that read asked for a permit
+    this.asked = false // a read since the store last replied asked for a permit
     this.blind = false // it has not replied for long
     /** @type {number | undefined} */
     this.began = undefined // of the latest successes to report; undefined: reported
@@ -281,7 +281,7 @@ export class Breaker {
       state = await this.counter.askBreaker(this.vhost, queue, progress, wants, this.state.text)
     } catch {
       this.missed = true
-      this.asked = wants
+      this.asked ||= wants
       this.blind = performance.now() - this.heard >= BLINDLY
       return this.update()
     }

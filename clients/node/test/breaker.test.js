@@ -73,7 +73,7 @@ test('without messages beyond the prefetch, permits go to failed ones at once', 
 
 test('the permit in a lost reply is taken with the next, and a process that hears nothing asks for none', async () => {
   const wanted = []
-  const replies = [4, undefined, undefined, 4, undefined, 5] // permits; undefined: lost
+  const replies = [4, undefined, 4, undefined, undefined, 5] // permits; undefined: lost
   const askBreaker = async (_vhost, _queue, _progress, wants) => {
     wanted.push(wants)
     const permits = replies.shift()
@@ -86,7 +86,7 @@ test('the permit in a lost reply is taken with the next, and a process that hear
   await b.ask()
   const waiting = b.wait(new Stop(), performance.now() + 60_000, { probes: 0, failures: 1, first: false })
   while (replies.length > 0) await b.ask()
-  assert.deepEqual(wanted, [false, true, false, false, true, false])
+  assert.deepEqual(wanted, [false, true, false, true, false, false])
   assert.equal(await waiting, 'probe')
 })
 

@@ -74,7 +74,7 @@ class Breaker:
         self._lock = threading.RLock()
         self._again = Signal()  # read now
         self._state, self._heard, self._missed, self._blind = State(), now(), False, False
-        self._asked = False  # the last read, to which the store did not reply, asked for a permit
+        self._asked = False  # a read since the store last replied asked for a permit
         self._began: float | None = None  # of the latest successes to report; None: reported
         self._ended: float | None = None
         self._waiting: list[Waiting] = []
@@ -268,7 +268,8 @@ class Breaker:
                     raise reply
                 state = steps.parse_state(reply)
             except (StoreError, ReplyError):
-                self._missed, self._asked, self._blind = True, wants, self.now() - self._heard >= BLINDLY
+                self._missed, self._asked = True, self._asked or wants
+                self._blind = self.now() - self._heard >= BLINDLY
                 self._update()
                 return
             self.reported(successes)
