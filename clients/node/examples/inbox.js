@@ -23,7 +23,8 @@ const once = (work) => async (message, attempt) => {
     await tx.query("BEGIN; SET LOCAL idle_in_transaction_session_timeout = '5min'") // the handler timeout
     const mark = await tx.query(MARK, [Buffer.from(queue), attempt.id, Buffer.from(attempt.generation), attempt.fence])
     if (mark.rowCount === 1) await work(tx, message) // otherwise the work is done already
-    await tx.query('COMMIT')
+    const { command } = await tx.query('COMMIT')
+    if (command !== 'COMMIT') throw new Error('the database rolled back: work hid an error of it')
   } catch (error) {
     throw (failed = error)
   } finally {

@@ -4,7 +4,6 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { fixture } from './broker.js'
 import { listen } from './proxy.js'
@@ -21,10 +20,12 @@ async function inbox(t) {
   )
   await database.query(schema + 'DROP TABLE IF EXISTS invoices; CREATE TABLE invoices (body text)')
   const count = async (what) => Number((await database.query(`SELECT count(${what}) FROM invoices`)).rows[0].count)
-  const start = (url = process.env.DATABASE_URL) => {
-    const program = fileURLToPath(new URL('../examples/inbox.js', import.meta.url))
+  const start = ({ url = process.env.DATABASE_URL, write = '' } = {}) => {
+    const example = readFileSync(new URL('../examples/inbox.js', import.meta.url), 'utf8')
+    const program = example.replace('const write = ', `const write = ${write}`)
     const env = { ...process.env, DATABASE_URL: url }
-    const consumer = spawn(process.execPath, [program, f.queue], { stdio: 'inherit', env })
+    const args = ['--input-type=module', '--eval', program, '-', f.queue]
+    const consumer = spawn(process.execPath, args, { stdio: 'inherit', env })
     t.after(() => consumer.kill('SIGKILL'))
     return consumer
   }
@@ -76,7 +77,7 @@ test('a connection that is cut during the work is a failed attempt, and the prog
   await other.query('BEGIN; LOCK invoices')
   const proxy = await listen(process.env.DATABASE_URL)
   t.after(() => proxy.close())
-  const consumer = start(proxy.url)
+  const consumer = start({ url: proxy.url })
   const ended = once(consumer, 'exit')
   await f.publish('order')
   const working = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT INTO invoices%'"
@@ -87,4 +88,14 @@ test('a connection that is cut during the work is a failed attempt, and the prog
   consumer.kill('SIGTERM')
   assert.deepEqual(await ended, [0, null])
   assert.equal(await count('*'), 1)
+})
+
+test('work that hides an error of the database is a failed attempt', async (t) => {
+  const { f, start } = await inbox(t)
+  const consumer = start({ write: "(tx) => tx.query('no SQL').catch(() => {})\nexport const unused = " })
+  const ended = once(consumer, 'exit')
+  await f.publish('order')
+  await f.dead(1)
+  consumer.kill('SIGTERM')
+  assert.deepEqual(await ended, [0, null])
 })

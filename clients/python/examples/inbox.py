@@ -36,6 +36,7 @@ def once(work):
                 )
                 if tx.rowcount == 1:  # otherwise the work is done already
                     work(tx, delivery)
+                tx.execute("SELECT")  # fails if work hid an error of the database, which would roll back in silence
         finally:
             database.putconn(connection, close=bool(connection.closed))
     return handler

@@ -51,3 +51,15 @@ def test_each_order_has_one_invoice(classic, redis_url, database):
     assert count("*") == ORDERS
     database.execute("SELECT DISTINCT generation FROM strikes_inbox WHERE queue = %s", (classic.name.encode(),))
     assert [bytes(row[0]) for row in database.fetchall()] == [b"0"]
+
+
+def test_work_that_hides_an_error_of_the_database_fails(classic, redis_url, database):
+    write = "def write(tx, delivery):"
+    hides = f"{write}\n    try:\n        tx.execute('no SQL')\n    except Exception:\n        return"
+    program = (ROOT / "examples" / "inbox.py").read_text().replace(write, hides)
+    classic.publish(b"order", "order")
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "REDIS_URL": redis_url, "AMQP_URL": classic.url}
+    consumer = subprocess.Popen([sys.executable, "-c", program, classic.name], env=env)
+    until(lambda: classic.depth(classic.dead) == 1, "a dead letter")
+    consumer.terminate()
+    assert consumer.wait() == 0
