@@ -8,7 +8,8 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// fakeStore returns the Counter of a fake Redis that replies to INFO and CONFIG GET save with these texts; "-" refuses.
+// fakeStore returns the Counter of a fake Redis that replies to INFO and CONFIG GET save with these texts; a text that
+// begins with "-" is an error.
 func fakeStore(t *testing.T, info, save string) *Counter {
 	t.Helper()
 	fake := miniredis.RunT(t)
@@ -18,8 +19,8 @@ func fakeStore(t *testing.T, info, save string) *Counter {
 		switch {
 		case !asked:
 			return false
-		case text == "-":
-			to.WriteError("NOPERM this user has no permissions to run the '" + strings.ToLower(cmd) + "' command")
+		case strings.HasPrefix(text, "-"):
+			to.WriteError(text[1:])
 		case cmd == "INFO":
 			to.WriteBulk(text)
 		default:
@@ -38,6 +39,9 @@ func TestCheck(t *testing.T) {
 			"\r\n\r\n# Persistence\r\nloading:0\r\naof_enabled:" + aof + "\r\n"
 	}
 	const snapshots = "3600 1 300 100"
+	denied := func(command string) string {
+		return "-NOPERM this user has no permissions to run the '" + command + "' command"
+	}
 	for name, tc := range map[string]struct {
 		info, save string
 		want       []string // a word of each warning
@@ -48,11 +52,12 @@ func TestCheck(t *testing.T) {
 		"evicts what has a TTL":        {info("volatile-ttl", "1"), snapshots, []string{"volatile-ttl"}},
 		"nothing on disk":              {info("noeviction", "0"), "", []string{"appendonly"}},
 		"both":                         {info("allkeys-random", "0"), "", []string{"allkeys-random", "appendonly"}},
-		"INFO denied":                  {"-", "", nil},
-		"CONFIG denied":                {info("noeviction", "0"), "-", nil},
-		"both denied":                  {"-", "-", nil},
+		"INFO denied":                  {denied("info"), "", nil},
+		"CONFIG denied":                {info("noeviction", "0"), denied("config"), nil},
+		"both denied":                  {denied("info"), denied("config"), nil},
+		"a managed service, no INFO":   {"-ERR unknown command 'info'", "", nil},
 		"fields that are not there":    {"# Memory\r\n", "", nil},
-		"CONFIG denied, and it evicts": {info("volatile-lru", "0"), "-", []string{"volatile-lru"}},
+		"CONFIG denied, and it evicts": {info("volatile-lru", "0"), denied("config"), []string{"volatile-lru"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			warnings, err := fakeStore(t, tc.info, tc.save).Check(t.Context())

@@ -60,27 +60,6 @@ func TestParseReply(t *testing.T) {
 	}
 }
 
-// FuzzParseReply: whatever comes, a Reply is one that a script can have given.
-func FuzzParseReply(f *testing.F) {
-	f.Add("RUN", int64(0), int64(0), int64(4), int64(1), int64(0), "", uint(8))
-	f.Add("EXHAUSTED", int64(3), int64(1), int64(4), int64(9), int64(math.MaxInt64), "boom", uint(8))
-	f.Add("", int64(-1), int64(0), int64(0), int64(0), int64(0), "x", uint(3))
-	f.Fuzz(func(t *testing.T, code string, failures, crashes, limit, starts, wait int64, reason string, n uint) {
-		reply := []any{code, failures, crashes, limit, starts, wait, "failed", reason, nil}
-		got, err := parseReply(reply[:min(n, uint(len(reply)))])
-		if err != nil {
-			if !errors.Is(err, ErrReply) || got != (Reply{}) {
-				t.Errorf("%+v, %v", got, err)
-			}
-			return
-		}
-		if !got.Code.OfScript() || got.Code != ReplyCode(code) || got.Wait < 0 || got.Failures < 0 || got.Crashes < 0 ||
-			got.Limit < 0 || got.Fence < 0 || n != 8 {
-			t.Errorf("%q of %d values was read as %+v", reply, n, got)
-		}
-	})
-}
-
 func TestCeilMillis(t *testing.T) {
 	for d, want := range map[time.Duration]int64{
 		-time.Hour: 0, 0: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2,

@@ -95,7 +95,7 @@ func FuzzReplies(f *testing.F) {
 		if err != nil && (!errors.Is(err, ErrReply) || got != (Reply{}) || len(err.Error()) > 1000) {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if err == nil && (!got.Code.OfScript() || got.Wait < 0 || got.Counted() < 0) {
+		if err == nil && (!got.Code.OfScript() || got.Wait < 0 || got.Counted() < 0 || got.Limit < 0 || got.Fence < 0) {
 			t.Errorf("read as %+v", got)
 		}
 	})

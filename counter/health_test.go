@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alicebob/miniredis/v2"
-	"github.com/alicebob/miniredis/v2/server"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -71,24 +69,6 @@ func TestExamineServer(t *testing.T) {
 				t.Errorf("got %q, want %q", s, tc.want)
 			}
 		})
-	}
-}
-
-// TestCheckWithoutInfo: a managed service may have no INFO. A Counter works there.
-func TestCheckWithoutInfo(t *testing.T) {
-	m := miniredis.RunT(t)
-	m.Server().SetPreHook(func(c *server.Peer, command string, _ ...string) bool {
-		if !strings.EqualFold(command, "info") {
-			return false
-		}
-		c.WriteError("ERR unknown command 'info'")
-		return true
-	})
-	c, err := Dial("redis://"+m.Addr(), nil)
-	need(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	if warnings, err := c.Check(t.Context()); err != nil || len(warnings) != 0 {
-		t.Errorf("%q, %v", warnings, err)
 	}
 }
 

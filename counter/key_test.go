@@ -5,32 +5,6 @@ import (
 	"testing"
 )
 
-func TestKeys(t *testing.T) {
-	const id = "9f86d081884c7d659a2feaa0c55ad015" // of SHA-256("test")
-	for name, tc := range map[string]struct {
-		prefix string
-		Message
-		record, index, override string
-	}{
-		"plain": {"", Message{VHost: "/", Queue: "orders", ID: "test"},
-			"strikes:1:{%2F/orders}:r:" + id + ":0", "strikes:1:{%2F/orders}:index", "strikes:1:{%2F/orders}:limit"},
-		"generation": {"", Message{VHost: "/", Queue: "orders", ID: "test", Generation: "test"},
-			"strikes:1:{%2F/orders}:r:" + id + ":9f86d081884c7d65", "strikes:1:{%2F/orders}:index",
-			"strikes:1:{%2F/orders}:limit"},
-		"names that need encoding": {"eu", Message{VHost: "a/b", Queue: "{q} \x00\u00e9%", ID: "test"},
-			"eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:r:" + id + ":0", "eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:index",
-			"eu:{a%2Fb/%7Bq%7D%20%00%C3%A9%25}:limit"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := (&Options{Prefix: tc.prefix}).withDefaults()
-			if got, want := o.keys(tc.Message), (keys{tc.record, tc.index, tc.override, strings.TrimSuffix(tc.index, "index") +
-				"tombstones", strings.TrimSuffix(tc.index, "index") + "dead"}); got != want {
-				t.Errorf("got  %q\nwant %q", got, want)
-			}
-		})
-	}
-}
-
 // FuzzKeys: no two messages share a key, and only the queue decides on the slot.
 func FuzzKeys(f *testing.F) {
 	f.Add("/", "orders", "1", "", "/", "orders", "1", "1@1700000000")
@@ -52,6 +26,9 @@ func FuzzKeys(f *testing.F) {
 			t.Errorf("%+q and %+q: %q and %q", a, b, ka, kb)
 		}
 		for _, key := range []string{ka.record, ka.index, ka.override, ka.tombstones} {
+			if !strings.HasPrefix(key, DefaultPrefix+":{") {
+				t.Errorf("%q begins with another prefix", key)
+			}
 			if strings.Count(key, "{") != 1 || strings.Count(key, "}") != 1 {
 				t.Errorf("%q has not exactly one hash tag", key)
 			}
