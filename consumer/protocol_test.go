@@ -2,15 +2,13 @@ package consumer
 
 import (
 	"fmt"
-	"os"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/consumer/internal/control"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // TestProtocolValues compares the values of the consumer in docs/protocol.md with those of the code.
@@ -39,7 +37,7 @@ func TestProtocolValues(t *testing.T) {
 		"careful after an undecodable message for":   ms(careFor),
 		"margin of the TTL":                          ms(ttlMargin),
 	}
-	if diff := cmp.Diff(want, documented(t, "Values of the consumer.")); diff != "" {
+	if diff := cmp.Diff(want, servertest.Documented(t, "Values of the consumer.")); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -51,28 +49,4 @@ func undrawn(t *testing.T, n int) time.Duration {
 	defer func() { draw = before }()
 	draw = func(time.Duration) time.Duration { return 0 }
 	return storeBackoff(n)
-}
-
-// documented returns the table of docs/protocol.md that follows this text: values by their names, without the
-// explanations.
-func documented(t *testing.T, heading string) map[string]string {
-	t.Helper()
-	text, err := os.ReadFile("../docs/protocol.md")
-	need(t, err)
-	_, section, found := strings.Cut(string(text), "\n"+heading)
-	_, rows, ok := strings.Cut(section, "\n|---|---|\n")
-	if !found || !ok {
-		t.Fatalf("no table follows %q", heading)
-	}
-	rows, _, _ = strings.Cut(rows+"\n", "\n\n")
-	explained := regexp.MustCompile(`( \(| each$| at most$| at least$|,).*`)
-	values := map[string]string{}
-	for line := range strings.Lines(strings.TrimSpace(rows)) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if len(cells) != 2 {
-			t.Fatalf("%q is no row", line)
-		}
-		values[strings.TrimSpace(cells[0])] = explained.ReplaceAllString(strings.TrimSpace(cells[1]), "")
-	}
-	return values
 }

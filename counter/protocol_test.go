@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/counter/rules"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // TestProtocolValues compares the values of the store in docs/protocol.md with those of the code.
@@ -67,7 +68,7 @@ func TestProtocolValues(t *testing.T) {
 		"permits after an opening, the second":     ms(rules.SecondPermit),
 		"permits after an opening, the next":       ms(rules.LaterPermits),
 	}
-	if diff := cmp.Diff(want, documented(t, "Values of the store.")); diff != "" {
+	if diff := cmp.Diff(want, servertest.Documented(t, "Values of the store.")); diff != "" {
 		t.Error(diff)
 	}
 	if rules.MoveLease.Milliseconds() != number(lua("record", "LEASE")) ||
@@ -79,28 +80,4 @@ func TestProtocolValues(t *testing.T) {
 		rules.MaxLimit != number(lua("record", "MOST")) {
 		t.Error("the package and record.lua differ")
 	}
-}
-
-// documented returns the table of docs/protocol.md that follows this text: values by their names, without the
-// explanations.
-func documented(t *testing.T, heading string) map[string]string {
-	t.Helper()
-	text, err := os.ReadFile("../docs/protocol.md")
-	need(t, err)
-	_, section, found := strings.Cut(string(text), "\n"+heading)
-	_, rows, ok := strings.Cut(section, "\n|---|---|\n")
-	if !found || !ok {
-		t.Fatalf("no table follows %q", heading)
-	}
-	rows, _, _ = strings.Cut(rows, "\n\n")
-	explained := regexp.MustCompile(`( \(| each$| at most$| at least$|,).*`)
-	values := map[string]string{}
-	for line := range strings.Lines(rows) {
-		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if len(cells) != 2 {
-			t.Fatalf("%q is no row", line)
-		}
-		values[strings.TrimSpace(cells[0])] = explained.ReplaceAllString(strings.TrimSpace(cells[1]), "")
-	}
-	return values
 }

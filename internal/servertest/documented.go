@@ -1,0 +1,32 @@
+package servertest
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Documented returns the table of docs/protocol.md that follows this text: values by their names, without the
+// explanations. The test's package is in a directory of the root.
+func Documented(t testing.TB, heading string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/protocol.md")
+	Need(t, err)
+	_, section, found := strings.Cut(string(text), "\n"+heading)
+	_, rows, ok := strings.Cut(section, "\n|---|---|\n")
+	if !found || !ok {
+		t.Fatalf("no table follows %q", heading)
+	}
+	rows, _, _ = strings.Cut(rows, "\n\n")
+	explained := regexp.MustCompile(`( \(| each$| at most$| at least$|,).*`)
+	values := map[string]string{}
+	for line := range strings.Lines(rows) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 2 {
+			t.Fatalf("%q is no row", line)
+		}
+		values[strings.TrimSpace(cells[0])] = explained.ReplaceAllString(strings.TrimSpace(cells[1]), "")
+	}
+	return values
+}
