@@ -3,6 +3,7 @@ package render
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,16 @@ import (
 )
 
 var need = servertest.Need
+
+// shows compares a text with a file of testdata.
+func shows(t *testing.T, file, got string) {
+	t.Helper()
+	want, err := os.ReadFile("testdata/" + file)
+	need(t, err)
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", file, diff)
+	}
+}
 
 func deadLetterExample() *deadletter.Message {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -43,40 +54,7 @@ func TestDeadLetterInFull(t *testing.T) {
 	m := deadLetterExample()
 	m.Returns = 3
 	need(t, DeadLetter(&out, m))
-	want := strings.TrimPrefix(`
-id                    order-17
-fingerprint           fp:1
-kind                  panicked
-reason                boom
-                      goroutine 1:
-                          main.go:7
-died in               orders
-broker's reason       rejected
-died                  2026-11-21T12:00:00Z
-published to          exchange "", key orders
-failures              4
-crashes               0
-first failed attempt  2026-11-21T11:59:00Z
-last failed attempt   2026-11-21T12:00:00Z
-last consumer         web-1, pid 42
-replays               0
-returns               a quorum queue delivered it 3 times before, and got it back (x-delivery-count)
-content type          application/json
-headers               shards: 3
-                      trace: "abc"
-                      x-error:
-                        at A
-                        at B
-body                  29 bytes
-
-{
-  "order": 17,
-  "note": "\u001b[2J"
-}
-`, "\n")
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	shows(t, "deadletter.txt", out.String())
 }
 
 // TestForeignHeadersAreNamed: an operator sees why a dead letter that carries the headers of a replay has no replays.

@@ -87,27 +87,7 @@ func TestRecordInFull(t *testing.T) {
 	if err := Record(&out, ops.Of(r, &counter.Override{MaxRetries: new(3)}, recordNow)); err != nil {
 		t.Fatal(err)
 	}
-	want := strings.TrimPrefix(`
-id                    waits
-queue                 q in virtual host /
-state                 retrying
-failures              1
-crashes               1
-limit                 4 attempts
-suspect               false
-starts                0
-first failed attempt  2026-05-06T07:05:09Z
-last failed attempt   2026-05-06T07:07:09Z
-due                   2026-05-06T07:09:39Z
-expires               2026-05-06T08:08:09Z
-cause                 panicked
-last error            boom
-                      goroutine 1:
-                          main.go:7\x1b[2J
-`, "\n")
-	if diff := cmp.Diff(want, out.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	shows(t, "record.txt", out.String())
 }
 
 // TestLaneNames: a name that is no UTF-8 is whole in JSON.

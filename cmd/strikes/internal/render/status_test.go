@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
@@ -79,39 +77,5 @@ func TestStandingText(t *testing.T) {
 		Waiting: []ops.WaitingMessages{{Messages: 3, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach",
 			Consumer: "web-1, pid 42"}, {Messages: 2, Since: noon, Why: "http://h is out of reach", Consumer: "web-2"}},
 	}
-	want := `2026-11-21T12:00:00Z  orders in virtual host /
-depth      37 ready, 2 consumers
-earlier    1 unacked, 12.0/s in, 3.1/s out, 3.0/s acked (up to 10 s ago)
-silent     web-2: it has not asked the store for 19s: it is frozen or dead, or does not reach the store
-limit      5 retries (6 attempts), set 2026-11-21T11:00:00Z by jo@desk: supplier down
-limit      consumers of one queue have different limits: 4 attempts (web-1, pid 42), 101 attempts (web-2, pid 7)
-retrying   5 messages
-  17
-      attempt 3 of 6, next attempt in 12s, failing for 4m
-      no stock
-      last with web-1, pid 42
-  18
-      attempt 2 of 6, running isolated for 20s, failing for 60s, suspect
-      process died
-      with web-2, pid 7
-  19
-      attempt 2, next attempt in 60m, moved to a delay queue, failing for 2s, skipped: dead-lettered at its next step
-  20
-      attempt 1 of 6, running for 1s
-  and 1 more
-waiting    5 messages for 4m in 2 processes: their attempts are not counted
-      http://h is out of reach
-dead       5 of 9 since 2026-11-20T12:00:00Z
-           orders.dlq holds 2, 2 waiting in the source queue for the dead-letter route, 4 replayed or dropped
-missing    1 unaccounted for: expired, consumed elsewhere, taken off by a command that was killed, or lost
-           strikes counter reset --why TEXT orders ID accepts that one is gone; else it is missing until its record expires
-           the broker retries what waits about every 3 minutes
-        3  no stock (too-old)
-        2  without a known reason: the record was not read
-error      dead-letter-exchange-missing: no exchange "x"; messages are lost
-           strikes doctor orders says how to fix it
-`
-	if diff := cmp.Diff(want, term.Joined(Status(s), false)); diff != "" {
-		t.Error(diff)
-	}
+	shows(t, "status.txt", term.Joined(Status(s), false))
 }
