@@ -28,6 +28,7 @@ func TestParseReply(t *testing.T) {
 		"no values":         []any{},
 		"eight values":      good[:8],
 		"ten values":        append(with(0, "RUN"), "more"),
+		"eleven values":     append(with(0, "RUN"), int64(0), int64(0)),
 		"duplicate is nil":  with(8, nil),
 		"unknown code":      with(0, "PERHAPS"),
 		"code is nil":       with(0, nil),
