@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -15,7 +14,7 @@ const alertRules = "../deploy/prometheus/strikes.rules.yml"
 // another alert.
 func TestAlertsHaveRunbooks(t *testing.T) {
 	t.Parallel()
-	rules, runbooks := text(t, alertRules), text(t, "../docs/operations.md")
+	rules, runbooks := read(t, alertRules), read(t, "../docs/operations.md")
 	_, alerts, _ := strings.Cut(runbooks, "\n## Alerts\n")
 	sections := map[string]string{}
 	for section := range strings.SplitSeq(alerts, "\n### ") {
@@ -56,17 +55,10 @@ func TestAlertRules(t *testing.T) {
 			t.Errorf("promtool %q: %v\n%s", args, err, out)
 		}
 	}
-	cases := text(t, "../deploy/prometheus/strikes.rules.test.yml")
-	for _, m := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(text(t, alertRules), -1) {
+	cases := read(t, "../deploy/prometheus/strikes.rules.test.yml")
+	for _, m := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(read(t, alertRules), -1) {
 		if !strings.Contains(cases, "alertname: "+m[1]+"\n") {
 			t.Errorf("%s is not tested", m[1])
 		}
 	}
-}
-
-func text(t *testing.T, name string) string {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	need(t, err)
-	return string(b)
 }

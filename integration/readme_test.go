@@ -38,8 +38,8 @@ func TestGoBlocksInAModuleOfTheirOwn(t *testing.T) {
 		t.Fatalf("%d blocks of Go, want publish, a test, a store and consume", len(blocks))
 	}
 	dir := userModule(t, map[string]string{
-		"main.go":      readmeMain + blocks[0] + blocks[3],
-		"main_test.go": readmeTest + blocks[1],
+		"main.go":      read(t, "testdata/readme/main.go.txt") + blocks[0] + blocks[3],
+		"main_test.go": read(t, "testdata/readme/main_test.go.txt") + blocks[1],
 	})
 
 	t.Run("test", func(t *testing.T) {
@@ -78,72 +78,11 @@ func TestGoBlocksInAModuleOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestFragmentsCompile compiles the Go of documents that show a part of a program, each in a function that declares
-// the names that it uses.
+// TestFragmentsCompile compiles the Go of documents that show a part of a program, each in a function of
+// testdata/fragments that declares the names that it uses.
 func TestFragmentsCompile(t *testing.T) {
 	t.Parallel()
-	for document, function := range map[string]string{
-		"console": `import (
-	"context"
-	"net/http"
-
-	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/strikesmq/strikes/console"
-	"github.com/strikesmq/strikes/counter"
-)
-
-type user struct{ Name string }
-
-func fragment(store *counter.Counter, dial func(context.Context) (*amqp.Connection, error), mux *http.ServeMux,
-	session func(*http.Request) (user, error)) error {
-	%s
-	return err
-}
-`,
-		"effects": `import (
-	"context"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
-	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/plugin/pgstrikes"
-)
-
-func fragment(orders consumer.Consumer, db *pgxpool.Pool) error {
-	%s
-	return orders.Run(context.Background(), nil)
-}
-`,
-		"library": `import (
-	"context"
-
-	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/store/postgres"
-)
-
-func fragment(handle consumer.Handler) error {
-	%s
-	return c.Run(context.Background(), nil)
-}
-`,
-		"telemetry": `import (
-	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/plugin/otelstrikes"
-	"github.com/strikesmq/strikes/publisher"
-)
-
-func fragment(plain *publisher.Publisher, orders consumer.Consumer, replay deadletter.Replay) (*otelstrikes.Publisher,
-	error) {
-	%s
-	return pub, err
-}
-`,
-	} {
+	for _, document := range []string{"console", "effects", "library", "telemetry"} {
 		var block string
 		for _, b := range goBlock.FindAllStringSubmatch(read(t, "../docs/"+document+".md"), -1) {
 			if !strings.Contains("\n"+b[1], "\nfunc ") { // those are whole, and TestGoBlocksInAModuleOfTheirOwn has them
@@ -152,7 +91,7 @@ func fragment(plain *publisher.Publisher, orders consumer.Consumer, replay deadl
 		}
 		dir := t.TempDir()
 		file, overlay := filepath.Join(dir, "fragment.go"), filepath.Join(dir, "overlay.json")
-		write(t, file, "package fragment\n\n"+fmt.Sprintf(function, block))
+		write(t, file, fmt.Sprintf(read(t, "testdata/fragments/"+document+".go.txt"), block))
 		replace, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(absolute(t, "."), "fragment",
 			"fragment.go"): file}})
 		need(t, err)
@@ -202,56 +141,3 @@ func userModule(t *testing.T, files map[string]string) string {
 func userEnv() []string {
 	return append(os.Environ(), "GOFLAGS="+os.Getenv("GOFLAGS")+" -mod=mod", "GOWORK=off")
 }
-
-const readmeMain = `package main
-
-import (
-	"context"
-	"fmt"
-	"log"
-	"log/slog"
-	"os"
-	"os/signal"
-
-	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/publisher"
-)
-
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	dial := consumer.Dialer(os.Getenv("AMQP_URL"), amqp.Config{})
-	if _, err := publish(ctx, dial); err != nil {
-		log.Fatal(err)
-	}
-	if err := consume(ctx, dial); err != nil {
-		log.Fatal(err)
-	}
-}
-
-func book(_ context.Context, order []byte) error {
-	if string(order) != "17" {
-		return fmt.Errorf("%q is no order", order)
-	}
-	fmt.Println("booked", string(order))
-	return nil
-}
-
-`
-
-const readmeTest = `package main
-
-import (
-	"context"
-	"testing"
-
-	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/counter"
-)
-
-`

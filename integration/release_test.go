@@ -60,7 +60,7 @@ func TestReleasedModules(t *testing.T) {
 	})
 	t.Run("go get", func(t *testing.T) {
 		importer.run(t, "go", "mod", "init", "example.com/importer")
-		write(t, filepath.Join(importer.dir, "main.go"), importing)
+		write(t, filepath.Join(importer.dir, "main.go"), read(t, "testdata/readme/importer.go.txt"))
 		importer.run(t, "go", "get", library+"@"+version)
 		importer.run(t, "go", "mod", "tidy")
 		importer.run(t, "go", "build", "-trimpath", ".")
@@ -72,19 +72,6 @@ func TestReleasedModules(t *testing.T) {
 		}
 	})
 }
-
-const importing = `package main
-
-import (
-	_ "github.com/strikesmq/strikes/consumer"
-	_ "github.com/strikesmq/strikes/counter"
-	_ "github.com/strikesmq/strikes/deadletter"
-	_ "github.com/strikesmq/strikes/publisher"
-	_ "github.com/strikesmq/strikes/topology"
-)
-
-func main() {}
-`
 
 func commitAs(t *testing.T, u user, tag string) {
 	t.Helper()

@@ -281,42 +281,14 @@ func TestUndecodableAMQP1DeadLetter(t *testing.T) {
 	t.Error("the queue was empty")
 }
 
-// otherConsumers are consumers in other languages. They read the queue and the URLs of the servers from the
-// environment, and succeed.
-var otherConsumers = map[string]string{
-	"pika": `
-import os
-from strikes import Counter
-from strikes.pika import Consumer
-e = os.environ
-Consumer(e["QUEUE"], lambda d: print(d.id, flush=True), amqp=e["AMQP"], counter=Counter.from_url(e["REDIS"]),
-    max_retries=1).run()`,
-	"aio_pika": `
-import asyncio, os
-from strikes import AsyncCounter
-from strikes.aio_pika import Consumer
-e = os.environ
-async def handle(d): print(d.id, flush=True)
-counter = AsyncCounter.from_url(e["REDIS"])
-async def main(): await Consumer(e["QUEUE"], handle, amqp=e["AMQP"], counter=counter, max_retries=1).run()
-asyncio.run(main())`,
-	"node": `
-import { Consumer, dial } from './src/index.js'
-const e = process.env
-const handler = async (m) => { console.log(m.properties.messageId) }
-await new Consumer({
-  url: e.AMQP, queue: e.QUEUE, counter: dial(e.REDIS), maxRetries: 1, logger: console, handler
-}).run()`,
-}
-
 // TestUndecodableInOtherLanguages holds that a consumer in Python or Node.js loses no neighbour of such a message
-// either, and reports it.
+// either, and reports it. The programs read the queue and the URLs of the servers from the environment, and succeed.
 func TestUndecodableInOtherLanguages(t *testing.T) {
 	t.Parallel()
-	for name, program := range otherConsumers {
+	for _, name := range []string{"pika.py", "aio_pika.py", "node.mjs"} {
 		t.Run(name, func(t *testing.T) {
 			queue := withBad(t, topology.Quorum, badMessage{spoil: spoiledByUUID})
-			command := consumerIn(t, name, program)
+			command := consumerIn(t, name)
 			command.Env = append(os.Environ(), "QUEUE="+queue, "AMQP="+brokerURL(t), "REDIS="+redisURL(t),
 				"PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=src")
 			said := new(lockedBuffer)
@@ -350,9 +322,10 @@ func TestUndecodableInOtherLanguages(t *testing.T) {
 }
 
 // consumerIn returns the command of a consumer in another language.
-func consumerIn(t *testing.T, name, program string) *exec.Cmd {
+func consumerIn(t *testing.T, name string) *exec.Cmd {
 	t.Helper()
-	if name == "node" {
+	program := read(t, "testdata/consumers/"+name)
+	if name == "node.mjs" {
 		node, err := exec.LookPath("node")
 		servertest.Need(t, err)
 		command := exec.CommandContext(t.Context(), node, "--input-type=module", "-e", program)
