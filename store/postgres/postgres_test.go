@@ -121,7 +121,7 @@ func open(t testing.TB, url string) *Store {
 // TestStore is the test of a Store, also where transactions are not READ COMMITTED.
 func TestStore(t *testing.T) {
 	for _, mode := range []string{"", "&default_transaction_isolation=serializable",
-		"&default_query_exec_mode=simple_protocol",
+		"&default_query_exec_mode=simple_protocol&bytea_output=escape",
 		"&default_query_exec_mode=cache_statement&default_transaction_isolation=repeatable%20read"} {
 		t.Run("mode"+mode, func(t *testing.T) {
 			storetest.Run(t, func(t testing.TB) counter.Store { return open(t, migrated(t)+mode) })
@@ -271,7 +271,7 @@ func TestErrors(t *testing.T) {
 // TestClean: expired rows are deleted, and no others.
 func TestClean(t *testing.T) {
 	url := migrated(t)
-	s := open(t, url)
+	s := open(t, url+"&default_query_exec_mode=simple_protocol&bytea_output=escape")
 	do(t, url, `INSERT INTO strikes_doc (queue, name, data, version, expires)
 		SELECT 'q', convert_to('d' || i, 'UTF8'), 'x', 1, CASE i % 3 WHEN 0 THEN 0 WHEN 1 THEN 5 ELSE 9000000000000 END
 		FROM generate_series(1, 3000) i`, `INSERT INTO strikes_member (queue, "set", name, score, expires)

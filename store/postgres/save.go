@@ -267,11 +267,12 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 
 // Where a session is not as sessionSQL makes it, isolateSQL makes the transaction READ COMMITTED. In another the
 // second statement would see the data from before the locks were taken. indexSQL has the plan use indexes as sessionSQL
-// does.
+// does, and bytes sent as text in the one way that pgx reads.
 const (
 	isolateSQL = `SET transaction_isolation = 'read committed'`
 	// SET LOCAL would write a warning to the server's log.
-	indexSQL = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)`
+	indexSQL = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+		set_config('bytea_output', 'hex', true)`
 )
 
 // lockSQL takes advisory locks in the order of the keys. Before that, it divides by zero if a pooler has undone
