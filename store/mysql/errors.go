@@ -29,6 +29,8 @@ var faults = []sqlstore.Fault{
 	{Codes: denied, Do: "if the tables are missing, run strikes store migrate as a user who may create them; " +
 		"else run as an administrator: " + fmt.Sprintf(grants, "`<database>`", "<user>"), Fault: counter.FaultDenied},
 	{Codes: noTable, Do: "run: strikes store migrate", Fault: counter.FaultNotSetUp},
+	{Codes: "1071", Do: "use a server that was set up with innodb_page_size=16k, the default, or more",
+		Fault: counter.FaultNotSetUp},
 	{Codes: "1665", Do: "set binlog_format of the server to ROW or MIXED", Fault: counter.FaultDenied},
 	{Codes: "1130", Do: "allow the user to connect from this host", Fault: counter.FaultDenied},
 	{Codes: "1129", Do: "run on the server: mysqladmin flush-hosts", Fault: counter.FaultDenied},

@@ -121,11 +121,22 @@ func TestKeys(t *testing.T) {
 	expect(t, "queue", err, counter.FaultOther, "too long")
 }
 
+// TestSmallPages: Migrate refuses a server whose pages are too small for the keys, and makes no table.
+func TestSmallPages(t *testing.T) {
+	for _, size := range []string{"4k", "8k"} {
+		server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{
+			Args: []string{"--innodb-page-size=" + size}})
+		url := databaseOn(t, server.Addr)
+		expect(t, size, Migrate(t.Context(), url), counter.FaultNotSetUp, "innodb_page_size=16k")
+		expect(t, size, saveOne(open(t, url), t.Context()), counter.FaultNotSetUp, "run: strikes store migrate")
+	}
+}
+
 // TestCharacterSet: no text of a publisher ends a string of a statement, also where the server imposes a character set
 // in which a backslash or a quote may be the second byte of a character.
 func TestCharacterSet(t *testing.T) {
 	server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{Args: []string{
-		"--skip-character-set-client-handshake", "--character-set-server=gbk"}})
+		"--loose-skip-character-set-client-handshake", "--character-set-server=gbk"}})
 	url := databaseOn(t, server.Addr)
 	need(t, Migrate(t.Context(), url))
 	s, doc := open(t, url), counter.Doc{Name: "r:\xbf'", Data: "\xbf' OR 1 \xbf\\"}
