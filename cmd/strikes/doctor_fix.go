@@ -44,21 +44,33 @@ func (c *examination) fix(ctx context.Context, checkup *doctor.Checkup, queues [
 	return true, nil
 }
 
-// stepLine is a step in JSON.
+// stepLine is a step in JSON, or a finding that a person must fix.
 type stepLine struct {
 	Subject string `json:"subject"`
 	Name    string `json:"name"`
-	Step    string `json:"step"`
+	Step    string `json:"step,omitempty"`
 	Command string `json:"command,omitempty"`
+	Left    string `json:"left,omitempty"` // the code of the finding
+	About   string `json:"about,omitempty"`
+	Why     string `json:"why,omitempty"`
 }
 
 // show prints the steps for a queue, and the findings that a person must fix.
 func (c *examination) show(plan doctor.Plan) error {
 	steps := plan.Steps()
+	left := slices.DeleteFunc(slices.Clone(plan.Fixes), func(x doctor.Fix) bool { return len(x.Steps) > 0 })
 	if c.json {
-		out := jsonl.NewEncoder(c.Out)
+		lines := []stepLine{}
 		for _, s := range steps {
-			if err := out.Encode(stepLine{"queue", plan.Queue, s.String(), s.Curl()}); err != nil {
+			lines = append(lines, stepLine{Step: s.String(), Command: s.Curl()})
+		}
+		for _, x := range left {
+			lines = append(lines, stepLine{Left: string(x.Finding.Code), About: x.Finding.About, Why: whyLeft(x)})
+		}
+		out := jsonl.NewEncoder(c.Out)
+		for _, l := range lines {
+			l.Subject, l.Name = "queue", plan.Queue
+			if err := out.Encode(l); err != nil {
 				return err
 			}
 		}
@@ -81,14 +93,12 @@ func (c *examination) show(plan doctor.Plan) error {
 	if len(steps) > 0 && plan.Shares() {
 		fmt.Fprintln(&b, "  and the steps above that it shares")
 	}
-	for _, x := range plan.Fixes {
-		if len(x.Steps) == 0 {
-			of := ""
-			if about := x.Finding.About; about != "" && about != plan.Queue {
-				of = " of " + printable.Name(about)
-			}
-			fmt.Fprintf(&b, "  left: %s%s: %s\n", x.Finding.Code, of, printable.Text(whyLeft(x), ""))
+	for _, x := range left {
+		of := ""
+		if about := x.Finding.About; about != "" && about != plan.Queue {
+			of = " of " + printable.Name(about)
 		}
+		fmt.Fprintf(&b, "  left: %s%s: %s\n", x.Finding.Code, of, printable.Text(whyLeft(x), ""))
 	}
 	_, err := fmt.Fprint(c.Out, b.String())
 	return err
