@@ -2,6 +2,7 @@ package ops
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +19,8 @@ import (
 
 var atNoon = counter.QueueState{Time: noon}
 
-// TestSilentProcesses: the list counts the processes that have stopped asking the store.
+// TestSilentProcesses: the list counts the processes that have stopped asking the store, and the JSON of one queue
+// marks them.
 func TestSilentProcesses(t *testing.T) {
 	state := atNoon
 	state.Consumers = []counter.ConsumerState{{Consumer: "a", Seen: earlierBy(time.Second)},
@@ -26,6 +28,11 @@ func TestSilentProcesses(t *testing.T) {
 	s := Summary{Queue: "orders"}
 	if s.ofStore(counter.Summary{QueueState: state}); s.Silent != 1 {
 		t.Errorf("%d silent processes", s.Silent)
+	}
+	text, err := json.Marshal(Status{Processes: seen(state.Consumers, noon)})
+	if err != nil || strings.Count(string(text), `"silent":true`) != 1 ||
+		!strings.Contains(string(text), `{"consumer":"b",`) {
+		t.Errorf("%s, %v; want b alone as silent", text, err)
 	}
 }
 

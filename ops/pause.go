@@ -39,9 +39,10 @@ type Pause struct {
 // Consumer is a process that consumes a queue.
 type Consumer struct {
 	Consumer string        `json:"consumer"`
-	Stopped  bool          `json:"stopped"` // it takes no deliveries and holds none
-	Seen     time.Time     `json:"seen"`    // when it last read whether the queue is paused
-	Ago      time.Duration `json:"-"`       // since then
+	Stopped  bool          `json:"stopped"`          // it takes no deliveries and holds none
+	Seen     time.Time     `json:"seen"`             // when it last read whether the queue is paused
+	Silent   bool          `json:"silent,omitempty"` // that is so long ago that it is frozen or dead, or cut off
+	Ago      time.Duration `json:"-"`                // since then
 }
 
 // missed is how long after its last read a process counts as silent. It reads once a second.
@@ -49,7 +50,7 @@ const missed = 3 * time.Second
 
 // Silence returns a text that says how long a process has not asked the store; empty: it asks.
 func (c Consumer) Silence() string {
-	if c.Ago <= missed {
+	if !c.Silent {
 		return ""
 	}
 	return fmt.Sprintf("it has not asked the store for %s: it is frozen or dead, or does not reach the store",
@@ -286,7 +287,8 @@ func (q *Queue) Consumers(ctx context.Context) ([]Consumer, error) {
 // seen returns the processes that consume a queue, as they are now.
 func seen(states []counter.ConsumerState, now time.Time) (out []Consumer) {
 	for _, s := range states {
-		out = append(out, Consumer{Consumer: s.Consumer, Stopped: s.Paused, Seen: s.Seen, Ago: max(now.Sub(s.Seen), 0)})
+		ago := max(now.Sub(s.Seen), 0)
+		out = append(out, Consumer{Consumer: s.Consumer, Stopped: s.Paused, Seen: s.Seen, Silent: ago > missed, Ago: ago})
 	}
 	return out
 }

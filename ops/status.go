@@ -44,7 +44,7 @@ type Status struct {
 
 	Breaker     *Breaker      `json:"breaker,omitempty"` // nil: it is closed
 	Paused      *counter.Note `json:"paused,omitempty"`
-	Processes   []Consumer    `json:"-"`                     // that consume the queue, by the store
+	Processes   []Consumer    `json:"processes,omitempty"`   // that consume the queue, by the store
 	Holding     *Holding      `json:"holding,omitempty"`     // the message for which the queue is paused
 	Undecodable string        `json:"undecodable,omitempty"` // the note of consumers, of the last minute
 

@@ -55,7 +55,7 @@ func TestStandingText(t *testing.T) {
 			Out: 3.14, Acked: 3},
 		Limit: &ops.Limit{Attempts: 6, Note: counter.Note{By: "jo@desk", At: earlierBy(time.Hour),
 			Why: "supplier down"}},
-		Processes: []ops.Consumer{{Consumer: "web-1", Ago: time.Second}, {Consumer: "web-2", Ago: 19 * time.Second}},
+		Processes: []ops.Consumer{{Consumer: "web-1", Ago: time.Second}, {Consumer: "web-2", Silent: true, Ago: 19 * time.Second}},
 		Blocked:   5,
 		Blocking: []ops.Message{
 			{ID: "17", State: ops.Waiting, Attempt: 3, Limit: 6, Since: earlierBy(4 * time.Minute),
