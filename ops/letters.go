@@ -66,15 +66,15 @@ func (q *Queue) EachDead(ctx context.Context, filter deadletter.Filter) iter.Seq
 }
 
 // Knows reports whether the store's records can tell which dead letters of the queue a filter picks. There is no record
-// of a message that died in another queue, that the broker dead-lettered by itself, or that was not counted. The key of
-// a group does not tell whether its messages are of these kinds.
+// of a message that died in another queue, that the broker dead-lettered by itself, or that was not counted. A group,
+// an id or a fingerprint that no record has may be that of such a message.
 func (q *Queue) Knows(filter deadletter.Filter) bool {
 	switch filter.Kind {
 	case deadletter.KindNoRecord, deadletter.KindDeliveryLimit, deadletter.KindExpired, deadletter.KindOverflow,
 		deadletter.KindUnknown:
 		return false
 	default:
-		return filter.Group == "" && (filter.Queue == "" || filter.Queue == q.Name)
+		return filter.Queue == "" || filter.Queue == q.Name
 	}
 }
 

@@ -247,8 +247,10 @@ func (c *deadChange) count(ctx context.Context, q *dlq, v verb, want *wanted) (n
 		return n, err
 	}
 	out := render.DeadLetters(c.Out, c.json)
+	p := q.reading(true)
+	defer p.Finish()
 	for l, err := range q.dead.Browse(ctx, v.filter) {
-		if err != nil {
+		if p.Finish(); err != nil {
 			return n, err
 		}
 		want.saw(l)

@@ -42,9 +42,10 @@ func (a *app) deadListCommand() *cobra.Command {
 dead-letter queue, if that does no harm, and the store's records of its
 messages. strikes help dead-letters explains the harm, and KIND.
 
---groups counts the store's records if the queue holds more than 500 messages
-and the records are at least nine tenths as many. stderr says when it counted
-them. Otherwise, and with --read, it reads the queue.`,
+With a filter, an ID or --groups, list takes the store's records, the newest
+first, if the queue holds more than 500 messages and the records are at least
+nine tenths as many. stderr says so. Otherwise, and with --read, it reads the
+queue.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1:]) },
 	}
 	c.deadWhere.addTo(cmd)
@@ -52,7 +53,7 @@ them. Otherwise, and with --read, it reads the queue.`,
 	f := cmd.Flags()
 	f.IntVar(&c.limit, "limit", 0, "list `N` at most, or of --groups the largest N; 0: all")
 	f.BoolVar(&c.groups, "groups", false, "count them by kind and reason; each group has a key, which --group takes")
-	f.BoolVar(&c.read, "read", false, "read the dead-letter queue for --groups, even if the store's records answer")
+	f.BoolVar(&c.read, "read", false, "read the dead-letter queue, even if the store's records answer")
 	f.BoolVar(&c.records, "records", false, "list the store's records, without asking the broker")
 	cli.JSON(f, &c.json, "print one JSON object a dead letter, or a group")
 	return cmd
@@ -76,7 +77,8 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
-	if c.groups && !c.read && q.store != nil && q.records().Knows(f) { // they may be counted from the records
+	// they may be counted from the records, or listed
+	if (c.groups || !f.Everything() && !c.records) && !c.read && q.store != nil && q.records().Knows(f) {
 		debug.SetGCPercent(400) // the process ends with its list, and collecting garbage less often makes that faster
 		q.count(ctx, f)
 	}
@@ -93,7 +95,17 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 	if c.limit > 0 && f.Everything() {
 		read++ // tells whether there are more
 	}
-	messages, _, err := c.messages(ctx, q, f, read, c.records)
+	byStore, recorded, err := c.answers(ctx, q, f)
+	if err != nil {
+		return q.fail(err)
+	}
+	if byStore {
+		fmt.Fprintln(c.Err, "newest first, "+q.provenance(*recorded, time.Now()))
+		if counted, err := q.counting.groups(); err != nil || counted.Count == 0 {
+			return cmp.Or(err, q.nothing(seek(f)))
+		}
+	}
+	messages, _, err := c.messages(ctx, q, f, read, c.records || byStore)
 	if err != nil {
 		return err
 	}
@@ -177,7 +189,7 @@ func (c *deadList) cut(out render.List[*deadletter.Message], more string) error 
 func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, limit int,
 	records bool) (all iter.Seq2[*deadletter.Message, error], source *render.Source, err error) {
 	if !records && q.dead.Handling.Hold {
-		p := q.progress()
+		p := q.reading(limit == 0 || !f.Everything()) // the next match may be far away
 		source = new(render.FromQueue)
 		return func(yield func(*deadletter.Message, error) bool) {
 			defer p.Finish() // progress may follow the last dead letter
@@ -225,33 +237,37 @@ func (q *dlq) progress() *term.Progress {
 	return p
 }
 
+// reading is the progress of a command that reads messages, maybe all, and leaves them in the queue. It says at once
+// if that takes long.
+func (q *dlq) reading(all bool) *term.Progress {
+	if q.ready > tedious && all {
+		fmt.Fprintf(q.stderr, "reading the %d messages of queue %s, which stay there if you interrupt this\n", q.ready,
+			q.where())
+	}
+	return q.progress()
+}
+
+// tedious is how many dead letters take more than half a second to read.
+const tedious = 5000
+
 // searched is how many dead letters are read without being asked for: a longer queue takes long, and a quorum queue
 // counts it.
 const searched = 500
 
 // runGroups prints the dead letters by kind and reason: from the store's records where they can answer.
 func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter) error {
-	var recorded, ready *int // not known
-	if q.ready >= 0 {
-		ready = &q.ready
-	}
-	byStore := false // its records answer for a queue that could be read
-	if q.counting != nil {
-		n, err := q.store.Admin().CountDead(ctx, q.broker.VHost, q.queue)
-		if err != nil {
-			return q.fail(err)
-		}
-		// A short queue is read, because the records may belong to other messages. In a long queue a tenth of the messages
-		// may lack a record.
-		byStore = q.dead.Handling.Hold && n > 0 && (ready == nil || q.ready > searched && n >= q.ready-q.ready/10)
-		recorded = &n
+	byStore, recorded, err := c.answers(ctx, q, f)
+	if err != nil {
+		return q.fail(err)
 	}
 	messages, source, err := c.messages(ctx, q, f, 0, c.records || byStore)
 	if err != nil {
 		return err
 	}
 	out := render.Groups(c.Out, c.json, c.limit, source)
-	out.Recorded, out.Ready = recorded, ready
+	if out.Recorded = recorded; q.ready >= 0 {
+		out.Ready = &q.ready
+	}
 	if *source == render.FromQueue {
 		if q.counting != nil {
 			q.counting.end()
@@ -272,6 +288,34 @@ func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter) e
 		return q.nothing(seek(f))
 	}
 	return c.groupsPrinted(out, out.Print(counted.Groups))
+}
+
+// answers reports whether the store's records answer for a queue that could be read. It also returns their number; nil:
+// they were not counted.
+func (c *deadList) answers(ctx context.Context, q *dlq, f deadletter.Filter) (yes bool, recorded *int, err error) {
+	if q.counting == nil {
+		return false, nil, nil
+	}
+	n, err := q.store.Admin().CountDead(ctx, q.broker.VHost, q.queue)
+	// A short queue is read, because the records may belong to other messages. In a long queue a tenth of the messages
+	// may lack a record.
+	few := q.ready >= 0 && (q.ready <= searched || n < q.ready-q.ready/10)
+	if err != nil || few || n == 0 || !q.dead.Handling.Hold {
+		return false, &n, err
+	}
+	if f.Group == "" && len(f.IDs) == 0 {
+		return true, &n, nil
+	}
+	want := seek(f) // a group or an id without a record may be in the queue
+	for m, err := range q.records().EachDead(ctx, f) {
+		if err != nil {
+			return false, &n, err
+		}
+		if want.saw(m); len(f.IDs) == 0 {
+			return true, &n, nil
+		}
+	}
+	return len(f.IDs) > 0 && want.names() == "", &n, nil
 }
 
 // groupsPrinted says that there are more groups, and returns err.

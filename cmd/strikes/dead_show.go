@@ -81,9 +81,9 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	q.dead.Preview = 1 << 30
-	p := q.progress()
-	defer p.Finish() // progress may follow the last dead letter
 	found, whole := 0, c.body || c.json
+	p := q.reading(whole || kept.dead == nil)
+	defer p.Finish() // progress may follow the last dead letter
 	show := func(l *deadletter.Message) error {
 		p.Finish()
 		found++

@@ -14,13 +14,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/console"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/reason"
 )
 
 // The full run: go test ./cmd/strikes -run TestReadingKeepsDeadLetters -reading.runs 2000 -timeout 1h
@@ -166,6 +169,74 @@ func laneCommands(t *testing.T, queue string, refused bool) (reads []func()) {
 		}
 	}
 	return thatRead(t, queue, lines)
+}
+
+// TestLongListsAnswerFromRecords: a list with a condition does not read a long queue, unless a dead letter without a
+// record may match.
+func TestLongListsAnswerFromRecords(t *testing.T) {
+	t.Parallel()
+	queue := declaredQueue(t)
+	store, dead := storeOf(t, storeURL(t), queue), queue+".dlq"
+	for i := range 600 {
+		a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: queue, ID: fmt.Sprint("order-", i)},
+			Token: fmt.Sprint(i), Consumer: "test"}
+		_, err := store.Fail(t.Context(), a, counter.Failure{Cause: counter.CauseFailed, Reason: "no stock"})
+		need(t, err)
+	}
+	withChannel(t, func(ch *amqp.Channel) error {
+		need(t, ch.Confirm(false))
+		var last *amqp.DeferredConfirmation
+		for i := range 601 {
+			died := amqp.Table{"queue": queue, "exchange": "", "reason": "rejected", "count": int64(1), "time": time.Now(),
+				"routing-keys": []any{queue}}
+			id := fmt.Sprint("order-", i)
+			if i == 600 {
+				id, died["reason"] = "stray", "expired"
+			}
+			m := amqp.Publishing{MessageId: id, Body: []byte("b"), Headers: amqp.Table{"x-death": []any{died}}}
+			var err error
+			if last, err = ch.PublishWithDeferredConfirm("", dead, true, false, m); err != nil {
+				return err
+			}
+		}
+		last.Wait()
+		return nil
+	})
+	stray, returns := reason.Key("expired", "expired"), returnsIn(t, dead)
+	for _, tt := range []struct {
+		args  []string
+		code  int
+		out   string
+		reads bool
+	}{
+		{[]string{"--error", "no such error"}, cli.ExitNothing, "", false},
+		{[]string{"--kind", "timed-out", "--limit", "5"}, cli.ExitNothing, "", false},
+		{[]string{"--error", "NO  STOCK", "--limit", "5"}, cli.ExitNothing, "", false},
+		{[]string{"--error", "No Stock", "--limit", "5"}, 0, "order-5", false},
+		{[]string{"--group", reason.Key("failed", "no stock"), "--limit", "5"}, 0, "order-5", false},
+		{[]string{"order-7"}, 0, "order-7 ", false},
+		{[]string{"stray"}, 0, "stray ", true},
+		{[]string{"--group", stray}, 0, "stray ", true},
+		{[]string{"--kind", "expired"}, 0, "stray ", true},
+		{[]string{"--read", "order-7"}, 0, "order-7 ", true},
+	} {
+		args := append([]string{"dead", "list", queue}, tt.args...)
+		code, out, errs := inProcess(t, queue, args...)
+		if code != tt.code || !strings.Contains(out, tt.out) {
+			t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
+		}
+		if strings.Contains(errs, "newest first, from the store's records at ") == tt.reads {
+			t.Errorf("%q does not name its source: %s", args, errs)
+		}
+		if tt.reads { // the queue may then have another head
+			continue
+		}
+		now := returnsIn(t, dead) // which returns the message too
+		if now > returns+1 {
+			t.Errorf("%q has read the queue", args)
+		}
+		returns = now
+	}
 }
 
 // oneEvent is a browser that leaves after the first event of a stream.

@@ -23,12 +23,15 @@ import (
 func DeadLetters(w io.Writer, asJSON bool) List[*deadletter.Message] {
 	return newList(w, asJSON, func(m *deadletter.Message) any { return deadLetterOf(m) },
 		func(m *deadletter.Message) []string {
-			failures, crashes := "-", "-"
+			failures, crashes, replays := "-", "-", "-"
 			if m.Record != nil {
 				failures, crashes = fmt.Sprint(m.Record.Failures), fmt.Sprint(m.Record.Crashes)
 			}
+			if m.Size != deadletter.SizeUnknown { // the record does not count them
+				replays = fmt.Sprint(m.Replays)
+			}
 			return []string{
-				printable.Name(m.Name()), term.Ago(m.Origin.Time), string(m.Kind()), failures, crashes, fmt.Sprint(m.Replays),
+				printable.Name(m.Name()), term.Ago(m.Origin.Time), string(m.Kind()), failures, crashes, replays,
 				printable.Why(m.Reason(), longest),
 			}
 		}, term.Column{Title: "ID", Min: leastID}, term.Column{Title: "DIED", Drop: 4}, term.Column{Title: "KIND"},
