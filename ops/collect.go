@@ -22,6 +22,9 @@ type Collector struct {
 	VHost string
 	Store *counter.Admin
 
+	// StoreDown, if not nil, is why the store does not reply. It is not asked again, and Store may be nil.
+	StoreDown error
+
 	// Dial opens a connection to the broker. The Collector dials again when it is lost.
 	Dial func(context.Context) (*amqp.Connection, error)
 

@@ -57,7 +57,10 @@ func (c *Collector) All(ctx context.Context) (Overview, error) {
 	asking, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	kept, err := c.askStore(asking, all)
-	if err != nil {
+	o.Alarms = seen.alarms
+	if err == nil {
+		o.Alarms = slices.Concat(o.Alarms, refusals(asking, c.Store))
+	} else {
 		o.Store = fmt.Errorf("store: %w", err)
 		kept = make([]counter.Summary, len(all))
 	}
@@ -73,13 +76,16 @@ func (c *Collector) All(ctx context.Context) (Overview, error) {
 	if i := slices.IndexFunc(kept, func(s counter.Summary) bool { return !s.Time.IsZero() }); i >= 0 {
 		o.Time = kept[i].Time
 	}
-	o.DelayQueues, o.Alarms = delayOf(seen.listed), slices.Concat(seen.alarms, refusals(asking, c.Store))
+	o.DelayQueues = delayOf(seen.listed)
 	o.judge(seen)
 	return o, ctx.Err()
 }
 
 func (c *Collector) askStore(ctx context.Context, names []string) ([]counter.Summary, error) {
-	if len(names) == 0 { // it may be out of reach all the same
+	switch {
+	case c.StoreDown != nil:
+		return nil, c.StoreDown
+	case len(names) == 0: // it may be out of reach all the same
 		_, err := c.Store.Now(ctx)
 		return nil, err
 	}

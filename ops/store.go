@@ -25,6 +25,9 @@ const (
 )
 
 func (c *question) askStore(ctx context.Context, s *Status) (err error) {
+	if c.StoreDown != nil {
+		return c.StoreDown
+	}
 	state, err := c.Store.State(ctx, c.VHost, c.Queue)
 	if err != nil {
 		return err

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -236,6 +239,47 @@ func TestLongListsAnswerFromRecords(t *testing.T) {
 			t.Errorf("%q has read the queue", args)
 		}
 		returns = now
+	}
+}
+
+// TestStatusAsksASilentStoreOnce: status finds that the store does not reply, asks it for nothing, and has the broker's
+// figures.
+func TestStatusAsksASilentStoreOnce(t *testing.T) {
+	t.Parallel()
+	queue := declaredQueue(t)
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	need(t, err)
+	var mu sync.Mutex
+	var asked bytes.Buffer
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for conn, err := silent.Accept(); err == nil; conn, err = silent.Accept() {
+			reading.Go(func() {
+				defer conn.Close()
+				for buffer := make([]byte, 4096); ; {
+					n, err := conn.Read(buffer)
+					mu.Lock()
+					asked.Write(buffer[:n])
+					mu.Unlock()
+					if err != nil {
+						return
+					}
+				}
+			})
+		}
+	})
+	for _, args := range [][]string{{"status", queue}, {"status"}} {
+		code, out, errs := called(t, append(args, "--amqp-url", brokerURL(t), "--management-url", managementURL(t),
+			"--prefix", queue, "--store-url", "redis://"+silent.Addr().String()+"?read_timeout=200ms")...)
+		if code != cli.ExitUnreachable || !strings.Contains(out+errs, "0 messages ready") == (len(args) == 2) ||
+			!strings.Contains(errs, "store slow") {
+			t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
+		}
+	}
+	need(t, silent.Close())
+	reading.Wait()
+	if text := strings.ToLower(asked.String()); !strings.Contains(text, "ping") || strings.Contains(text, queue) {
+		t.Errorf("a store that does not reply was asked for data: %q", text)
 	}
 }
 

@@ -101,24 +101,23 @@ func (o *status) run(ctx context.Context, queue string) error {
 		return cli.Refused("limit", o.ask.Most, "0 or more")
 	}
 	store, down := o.Store(ctx)
-	if down != nil && ctx.Err() == nil { // the broker's figures are printed all the same
-		store, _ = o.StoreUnasked()
-	}
-	if store == nil {
+	if ctx.Err() != nil {
 		return down
 	}
-	defer store.Close()
 	c := collector(b, store)
 	defer c.Close()
+	if c.StoreDown = down; down == nil { // else the broker's figures are printed all the same
+		defer store.Close()
+	}
 	if queue == "" {
-		return o.all(ctx, b, c, down)
+		return o.all(ctx, b, c)
 	}
 	o.ask.Queue = queue
 	s, err := c.Collect(ctx, o.ask)
 	switch {
 	case err != nil && c.Lost():
 		err = b.Explain(err)
-	case down != nil && errors.As(err, new(*counter.StoreError)): // down says the rest
+	case down != nil && errors.Is(err, down): // down says the rest
 		err = errors.New(s.WithoutStore())
 	case errors.Is(err, ops.ErrPartition):
 		err = cli.Misuse(err)
@@ -141,18 +140,16 @@ func (o *status) run(ctx context.Context, queue string) error {
 }
 
 // all prints a summary of every queue, the worst first. If the store is down, it has the broker's figures only.
-func (o *status) all(ctx context.Context, b *connect.Broker, c *ops.Collector, down error) error {
+func (o *status) all(ctx context.Context, b *connect.Broker, c *ops.Collector) error {
 	all, err := c.All(ctx)
-	if all.Store == nil { // it replies again
-		down = nil
-	}
+	down := cmp.Or(c.StoreDown, all.Store)
 	switch {
 	case err != nil:
 		return err
-	case all.Broker != nil || o.json && all.Store != nil:
-		return errors.Join(withoutAPI(b, all.Broker), cmp.Or(down, all.Store))
+	case all.Broker != nil || o.json && down != nil:
+		return errors.Join(withoutAPI(b, all.Broker), down)
 	case !o.json:
-		return errors.Join(render.Overview(o.Out, all, o.ask.Most), cmp.Or(down, all.Store))
+		return errors.Join(render.Overview(o.Out, all, o.ask.Most), down)
 	}
 	cut := o.ask.Most > 0 && len(all.Queues) > o.ask.Most
 	if cut {
@@ -166,5 +163,9 @@ func (o *status) all(ctx context.Context, b *connect.Broker, c *ops.Collector, d
 
 // collector returns a Collector for the queues of the broker's virtual host.
 func collector(b *connect.Broker, store *counter.Counter) *ops.Collector {
-	return &ops.Collector{VHost: b.VHost, Store: store.Admin(), Dial: b.Dial, FindAPI: b.Management}
+	c := &ops.Collector{VHost: b.VHost, Dial: b.Dial, FindAPI: b.Management}
+	if store != nil {
+		c.Store = store.Admin()
+	}
+	return c
 }
