@@ -76,9 +76,9 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	switch {
 	case c.dryRun || q.ready == 0:
 	case r.Target == nil:
-		q.warnIdle(ctx, queue, q.queue)
+		q.warnIdle(ctx, queue, q.queue, 0)
 	case r.Target.Exchange == "":
-		q.warnIdle(ctx, r.Target.Key, r.Target.Key)
+		q.warnIdle(ctx, r.Target.Key, r.Target.Key, 0)
 	}
 	to := "the queues in which they died"
 	if t := r.Target; t != nil {

@@ -221,7 +221,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 			printable.Name(queue))
 		return render.All(render.Lanes(c.Out, c.json), held)
 	}
-	q.warnIdle(ctx, queue, q.queue)
+	q.warnIdle(ctx, queue, q.queue, c.wait)
 	text := fmt.Sprintf("Queue %s has %s. Replay them?", printable.Name(queue),
 		printable.Plural(len(held), "blocked lane"))
 	if err := c.Confirm(ctx, c.yes, false, text); err != nil {
@@ -263,20 +263,27 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 }
 
 // warnIdle warns if a queue, which may be a partition of another one, is paused or has no consumer, because replayed
-// messages then wait in it.
-func (q *dlq) warnIdle(ctx context.Context, queue, of string) {
+// messages then wait in it, and the command with them if wait is not zero.
+func (q *dlq) warnIdle(ctx context.Context, queue, of string, wait time.Duration) {
 	var paused *counter.Pause
 	if q.store != nil { // if it does not answer, the replay says so
 		paused, _ = q.store.Admin().Paused(ctx, q.broker.VHost, of)
 	}
+	text := ""
 	switch {
 	case paused != nil:
-		fmt.Fprintf(q.stderr, "queue %s is paused: replayed messages wait there until it is resumed\n",
-			printable.Name(of))
+		text = fmt.Sprintf("queue %s is paused: replayed messages wait there until it is resumed", printable.Name(of))
 	case !q.isConsumed(ctx, queue):
-		fmt.Fprintf(q.stderr, "queue %s has no consumer: replayed messages wait there until one is started\n",
+		text = fmt.Sprintf("queue %s has no consumer: replayed messages wait there until one is started",
 			printable.Name(queue))
+	default:
+		return
 	}
+	if wait > 0 {
+		text += fmt.Sprintf("; this command waits %v for that (--wait), and you may interrupt it: it goes on when you repeat "+
+			"it", wait)
+	}
+	fmt.Fprintln(q.stderr, text)
 }
 
 // isConsumed reports whether a queue has a consumer, or whether that is not known.
@@ -326,7 +333,7 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 		return nil
 	}
 	if verb != ops.VerbDrop {
-		q.warnIdle(ctx, at, q.queue)
+		q.warnIdle(ctx, at, q.queue, c.wait)
 	}
 	if err := c.Confirm(ctx, c.yes, false, text+". "+laneChanges[verb].question+"?"); err != nil {
 		return err
