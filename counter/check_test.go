@@ -1,6 +1,7 @@
 package counter
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -99,5 +100,31 @@ func TestCheckThatCannotSave(t *testing.T) {
 	found, err := counts.Admin().Examine(t.Context())
 	if err != nil || len(found) != 1 || found[0].Code != "store-save-failed" {
 		t.Errorf("Examine: %+v, %v", found, err)
+	}
+}
+
+// TestCheckOfACluster: one master of a Cluster is refused, and a proxy that answers for all of them is not.
+func TestCheckOfACluster(t *testing.T) {
+	for name, forwards := range map[string]bool{"a master": false, "a proxy": true} {
+		t.Run(name, func(t *testing.T) {
+			fake := miniredis.RunT(t)
+			fake.Server().SetPreHook(func(to *server.Peer, cmd string, args ...string) bool {
+				switch {
+				case cmd == "INFO":
+					to.WriteBulk("redis_mode:cluster\r\ncluster_enabled:1\r\n")
+				case cmd == "CLUSTER":
+					to.WriteBulk("cluster_size:3\r\n")
+				case cmd == "PTTL" && !forwards && strings.HasSuffix(args[0], "5}"):
+					to.WriteError("MOVED 1234 127.0.0.1:1")
+				default:
+					return false
+				}
+				return true
+			})
+			_, err := dialTest(t, "redis://"+fake.Addr()).Check(t.Context())
+			if forwards && err != nil || !forwards && !errors.Is(err, errCluster) {
+				t.Errorf("got %v", err)
+			}
+		})
 	}
 }

@@ -164,14 +164,20 @@ func (c *client) examineServers(ctx context.Context) (findings []Finding, err er
 	return findings, err
 }
 
-// otherKind returns an error if the server is a Sentinel, or one of several masters of a Cluster that is asked alone.
+// otherKind returns an error if the server is a Sentinel, or one of several masters of a Cluster that is asked alone. A
+// proxy in front of a Cluster may say the same of itself, and replies for all keys.
 func (c *client) otherKind(ctx context.Context, server *redis.Client, info serverInfo) error {
 	switch {
 	case info.field("redis_mode") == "sentinel":
 		return errSentinel
 	case c.cluster == nil && info.field("cluster_enabled") == "1":
-		text, _ := server.ClusterInfo(ctx).Result() // a user who may not ask learns it from the first MOVED
-		if (serverInfo{text: text}).size("cluster_size") > 1 {
+		replies, _ := server.Pipelined(ctx, func(p redis.Pipeliner) error { // a user who may not ask: by the first step
+			for slot := range 32 {
+				p.PTTL(ctx, fmt.Sprintf("%s:{%d}", c.opts.Prefix, slot))
+			}
+			return nil
+		})
+		if slices.ContainsFunc(replies, func(r redis.Cmder) bool { return redis.HasErrorPrefix(r.Err(), "MOVED") }) {
 			return errCluster
 		}
 	}
