@@ -65,7 +65,7 @@ func (c *examination) show(plan doctor.Plan) error {
 			lines = append(lines, stepLine{Step: s.String(), Command: s.Curl()})
 		}
 		for _, x := range left {
-			lines = append(lines, stepLine{Left: string(x.Finding.Code), About: x.Finding.About, Why: whyLeft(x)})
+			lines = append(lines, stepLine{Left: x.Finding.Code, About: x.Finding.About, Why: whyLeft(x)})
 		}
 		out := jsonl.NewEncoder(c.Out)
 		for _, l := range lines {

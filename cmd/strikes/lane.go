@@ -269,7 +269,7 @@ func (q *dlq) warnIdle(ctx context.Context, queue, of string, wait time.Duration
 	if q.store != nil { // if it does not answer, the replay says so
 		paused, _ = q.store.Admin().Paused(ctx, q.broker.VHost, of)
 	}
-	text := ""
+	var text string
 	switch {
 	case paused != nil:
 		text = fmt.Sprintf("queue %s is paused: replayed messages wait there until it is resumed", printable.Name(of))
