@@ -102,6 +102,16 @@ func TestIsolatedBesideAnAbandonedHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		b.isolation, b.Observer, b.HandlerTimeout = newIsolation(), nil, time.Second
+		slow := b.delivery(false)
+		slow.MessageId = "slow"
+		if outcome, err := b.Handle(t.Context(), slow, func(ctx context.Context, _ amqp.Delivery) error {
+			<-ctx.Done()
+			time.Sleep(abandonAfter / 2) // so it is not abandoned
+			return nil
+		}); outcome != OutcomeAck || err != nil {
+			t.Fatalf("%v, %v", outcome, err)
+		}
+		time.Sleep(abandonAfter)
 		release := make(chan struct{})
 		deaf := b.delivery(false)
 		deaf.MessageId = "deaf"

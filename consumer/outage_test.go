@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -39,4 +40,24 @@ func TestAnAttemptIsClosedBeforeItsDeliveryGoesBack(t *testing.T) {
 			time.Sleep(2 * lateFor) // a step that the store did not take is sent later, or given up
 		})
 	}
+}
+
+// TestLateStepsAtAStop: a late step is sent once more when Run returns, however soon after the last try.
+func TestLateStepsAtAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, away, taken := newLate(), true, false
+		l.add(func(context.Context) error {
+			if away {
+				return errDown
+			}
+			taken = true
+			return nil
+		}, nil)
+		time.Sleep(lateFor / 2)
+		synctest.Wait()
+		away = false
+		if l.close(); !taken {
+			t.Error("it was not sent")
+		}
+	})
 }
