@@ -198,7 +198,7 @@ func TestDoctorGrantOnACluster(t *testing.T) {
 			t.Errorf("with what %q was told: found %+v", rights, findings)
 		}
 		takeSteps(t, dialCounter(t, rawURL))
-		moveSlot(t, cluster, func() {
+		moveSlot(t, cluster, "orders", func(_, _ *servers.Redis, _ int64) {
 			if _, err := dialCounter(t, rawURL).Admin().Limit(t.Context(), "/", "orders"); err != nil {
 				t.Errorf("while a slot moves: %v", err)
 			}
@@ -211,10 +211,10 @@ func TestDoctorGrantOnACluster(t *testing.T) {
 	}
 }
 
-// moveSlot calls f while the slot of the queue "orders" moves to another master.
-func moveSlot(t *testing.T, cluster *cluster.Redis, f func()) {
+// moveSlot calls f while the slot of a queue moves from one master to another.
+func moveSlot(t *testing.T, cluster *cluster.Redis, queue string, f func(from, to *servers.Redis, slot int64)) {
 	t.Helper()
-	from, err := cluster.Master(t.Context(), "{%2F/orders}")
+	from, err := cluster.Master(t.Context(), "{%2F/"+queue+"}")
 	need(t, err)
 	to := cluster.Nodes[0]
 	if to == from {
@@ -223,10 +223,10 @@ func moveSlot(t *testing.T, cluster *cluster.Redis, f func()) {
 	id := func(node *servers.Redis) string {
 		return fmt.Sprint(client(t, node).Do(t.Context(), "CLUSTER", "MYID").Val())
 	}
-	slot := client(t, from).ClusterKeySlot(t.Context(), "{%2F/orders}").Val()
+	slot := client(t, from).ClusterKeySlot(t.Context(), "{%2F/"+queue+"}").Val()
 	ask(t, client(t, to), fmt.Sprintf("CLUSTER SETSLOT %d IMPORTING %s", slot, id(from)))
 	ask(t, client(t, from), fmt.Sprintf("CLUSTER SETSLOT %d MIGRATING %s", slot, id(to)))
-	f()
+	f(from, to, slot)
 	for _, node := range []*servers.Redis{from, to} {
 		ask(t, client(t, node), fmt.Sprintf("CLUSTER SETSLOT %d STABLE", slot))
 	}
