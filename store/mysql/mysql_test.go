@@ -88,7 +88,8 @@ func TestStore(t *testing.T) {
 		server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{Args: []string{"--autocommit=0",
 			"--transaction-isolation=SERIALIZABLE", "--sql-mode=ANSI,NO_BACKSLASH_ESCAPES", "--default-time-zone=+05:30",
 			"--character-set-server=latin1", "--log-bin=binlog", "--binlog-format=MIXED",
-			"--innodb-rollback-on-timeout", "--lower-case-table-names=1"}})
+			"--innodb-rollback-on-timeout", "--lower-case-table-names=1", "--loose-innodb-snapshot-isolation",
+			"--loose-sql-require-primary-key", "--loose-gtid-mode=ON", "--loose-enforce-gtid-consistency=ON"}})
 		do(t, server.Addr, "SET GLOBAL sql_select_limit = 3", "SET GLOBAL sql_big_selects = 0",
 			"SET GLOBAL max_join_size = 10", "SET GLOBAL sql_safe_updates = 1")
 		storetest.Run(t, func(t testing.TB) counter.Store {
