@@ -236,3 +236,24 @@ func TestSkipOfAMovedMessage(t *testing.T) {
 		}
 	}
 }
+
+// TestPausesAtTheSameTime: the operator whose pause came second is told who paused the queue, and why.
+func TestPausesAtTheSameTime(t *testing.T) {
+	q, _ := queueAt(t)
+	var plans []Plan
+	for _, by := range []string{"ann", "bob"} {
+		plan, err := ChangeOf(VerbPause).Plan(t.Context(), q, Ask{Note: counter.Note{By: by, Why: "asked by " + by}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans = append(plans, plan)
+	}
+	for _, plan := range plans {
+		if err := plan.Do(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text := plans[1].Text(); !strings.Contains(text, "paused already") || !strings.Contains(text, "by ann: asked by ann") {
+		t.Errorf("bob is told %q", text)
+	}
+}

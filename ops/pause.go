@@ -183,6 +183,9 @@ func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
 		}
 		if err = change(ctx, q.VHost, q.Name, p.why); errors.Is(err, already) {
 			p.Before, err = true, nil
+			if paused, _ := q.Store.Paused(ctx, q.VHost, q.Name); paused != nil { // by another operator meanwhile
+				p.Note = paused.Note
+			}
 		} else {
 			changed = true
 		}

@@ -129,7 +129,8 @@ func (q *dlq) judge(ctx context.Context, force bool) error {
 		if force {
 			q.dead.Handling.Take, q.dead.Handling.Hold = true, true
 		}
-		if found, now, _ := broker.FindQueue(ctx, conn, q.dead.Name); found == broker.Yes {
+		found, now, _ := broker.FindQueue(ctx, conn, q.dead.Name)
+		if found == broker.Yes && (now.Messages > 0 || now.Consumers == 0) { // else a consumer may hold all of them
 			q.ready = now.Messages
 		}
 		return ctx.Err()

@@ -242,6 +242,34 @@ func TestLongListsAnswerFromRecords(t *testing.T) {
 	}
 }
 
+// TestHeldDeadLettersAreNotMissed: while another holds every dead letter, no command says that there is none.
+func TestHeldDeadLettersAreNotMissed(t *testing.T) {
+	t.Parallel()
+	queue := newQueue(t)
+	buryInto(t, queue, broker.DeadLetterLimit, false)
+	to := filepath.Join(t.TempDir(), "kept")
+	withChannel(t, func(ch *amqp.Channel) error {
+		held, err := ch.Consume(queue+".dlq", "", false, false, false, false, nil)
+		if err != nil {
+			return err
+		}
+		for range 3 {
+			<-held
+		}
+		for _, args := range [][]string{
+			{"dead", "list", queue},
+			{"dead", "replay", queue, "--error", "exit status", "--dry-run"},
+			{"dead", "replay", queue, "--error", "exit status", "--yes"},
+			{"dead", "drop", queue, "--all", "--yes", "--to", to},
+		} {
+			if code, out, errs := inProcess(t, queue, args...); code != cli.ExitMisuse || strings.Contains(errs, "empty") {
+				t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
+			}
+		}
+		return nil
+	})
+}
+
 // TestStatusAsksASilentStoreOnce: status finds that the store does not reply, asks it for nothing, and has the broker's
 // figures.
 func TestStatusAsksASilentStoreOnce(t *testing.T) {
