@@ -12,7 +12,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/consumer/internal/lanes"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -178,26 +177,6 @@ func (w *simWorld) bury(m *simMessage, what string) {
 	w.broker.dead = append(w.broker.dead, m)
 }
 
-// simLaned is a store that keeps lanes, as operators use it: a Memory.
-type simLaned interface {
-	lanes.Store
-	Lanes(ctx context.Context, vhost, queue string, most int) ([]counter.BlockedLane, int, error)
-	Lane(ctx context.Context, vhost, queue, lane string) (*counter.LaneState, error)
-	NotePublished(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
-	NoteReplayed(ctx context.Context, vhost, queue, lane string, letters []counter.LaneLetter) error
-	DropPositions(ctx context.Context, vhost, queue, lane string, positions []counter.Position) (bool, error)
-}
-
-func (s *simStore) laned() []simLaned {
-	var all []simLaned
-	for i, replica := range s.replicas {
-		if i == 0 || !s.stalled {
-			all = append(all, replica.(simLaned))
-		}
-	}
-	return all
-}
-
 func (s *simStore) arriveLane(i int) {
 	late := s.lateLanes[i]
 	s.lateLanes = slices.Delete(s.lateLanes, i, i+1)
@@ -207,7 +186,7 @@ func (s *simStore) arriveLane(i int) {
 }
 
 func (w *simWorld) released() bool {
-	held, _, _ := w.store.laned()[0].Lanes(context.Background(), "/", "orders", math.MaxInt)
+	held, _, _ := w.store.memories()[0].Lanes(context.Background(), "/", "orders", math.MaxInt)
 	return len(held) == 0
 }
 
@@ -218,7 +197,7 @@ func (l *simLink) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 	l.asked++
 	number := l.asked
 	l.session.world.mu.Unlock()
-	err = l.lane(ctx, number, fmt.Sprintf("claims the lanes of %q", before), func(s simLaned, first bool) (string, error) {
+	err = l.lane(ctx, number, fmt.Sprintf("claims the lanes of %q", before), func(s *counter.Memory, first bool) (string, error) {
 		got, err := s.OwnLanes(context.Background(), vhost, queue, before, owner)
 		if first {
 			reply = got
@@ -235,7 +214,7 @@ func (l *simLink) NextBlocked(ctx context.Context, vhost, queue string,
 	l.asked++
 	number := l.asked
 	l.session.world.mu.Unlock()
-	err = l.lane(ctx, number, "reads the blocked lanes", func(s simLaned, first bool) (string, error) {
+	err = l.lane(ctx, number, "reads the blocked lanes", func(s *counter.Memory, first bool) (string, error) {
 		got, err := s.NextBlocked(context.Background(), vhost, queue, after)
 		if first {
 			reply = got
@@ -247,7 +226,7 @@ func (l *simLink) NextBlocked(ctx context.Context, vhost, queue string,
 
 func (l *simLink) StepLane(ctx context.Context, step counter.LaneStep) (reply counter.LaneReply, err error) {
 	what := fmt.Sprintf("%v %q: %s %s at %v", step.Act, step.Lane, step.ID, step.Generation, step.Position)
-	err = l.lane(ctx, 1<<20+step.Number, what, func(s simLaned, first bool) (string, error) {
+	err = l.lane(ctx, 1<<20+step.Number, what, func(s *counter.Memory, first bool) (string, error) {
 		got, err := s.StepLane(context.Background(), step)
 		if first {
 			reply = got
@@ -257,11 +236,11 @@ func (l *simLink) StepLane(ctx context.Context, step counter.LaneStep) (reply co
 	return reply, err
 }
 
-func (l *simLink) lane(ctx context.Context, number int64, what string, act func(s simLaned, first bool) (string,
+func (l *simLink) lane(ctx context.Context, number int64, what string, act func(s *counter.Memory, first bool) (string,
 	error)) error {
 	w, err := l.session.world, errSimDown
 	execute := func(first bool) (failed error) {
-		for i, s := range w.store.laned() {
+		for i, s := range w.store.memories() {
 			said, err := act(s, first && i == 0)
 			if i == 0 {
 				w.tell("session %d %s: %s", l.session.id, what, said)
@@ -348,11 +327,11 @@ func (w *simWorld) operateLanes() bool {
 }
 
 // onLanes has an operator change the store.
-func (w *simWorld) onLanes(change func(simLaned) error) bool {
+func (w *simWorld) onLanes(change func(*counter.Memory) error) bool {
 	if w.store.down || w.store.sour > 0 && w.rng.IntN(100) < w.store.sour {
 		return false
 	}
-	for _, s := range w.store.laned() {
+	for _, s := range w.store.memories() {
 		if change(s) != nil {
 			return false
 		}
@@ -365,7 +344,7 @@ func (w *simWorld) readLane(lane string) *counter.LaneState {
 	if w.store.down || w.store.sour > 0 && w.rng.IntN(100) < w.store.sour {
 		return nil
 	}
-	state, err := w.store.laned()[0].Lane(context.Background(), "/", "orders", lane)
+	state, err := w.store.memories()[0].Lane(context.Background(), "/", "orders", lane)
 	if err != nil {
 		return nil
 	}
@@ -377,7 +356,7 @@ func (w *simWorld) planLane() {
 	if w.store.down {
 		return
 	}
-	held, _, _ := w.store.laned()[0].Lanes(context.Background(), "/", "orders", math.MaxInt)
+	held, _, _ := w.store.memories()[0].Lanes(context.Background(), "/", "orders", math.MaxInt)
 	if len(held) == 0 {
 		return
 	}
@@ -446,18 +425,18 @@ func (w *simWorld) planReplay(lane string, state *counter.LaneState, letters []*
 // takingOff are the steps that take off a dead letter that was published again.
 func (w *simWorld) takingOff(lane string, m *simMessage, at counter.Position) []func() bool {
 	type noting func(context.Context, string, string, string, []counter.LaneLetter) error
-	note := func(of func(simLaned) noting) func() bool {
+	note := func(of func(*counter.Memory) noting) func() bool {
 		return func() bool {
-			return w.onLanes(func(s simLaned) error {
+			return w.onLanes(func(s *counter.Memory) error {
 				letter := []counter.LaneLetter{{Message: m.asCounted(), Position: at}}
 				return of(s)(context.Background(), "/", "orders", lane, letter)
 			})
 		}
 	}
 	return []func() bool{
-		note(func(s simLaned) noting { return s.NotePublished }),
+		note(func(s *counter.Memory) noting { return s.NotePublished }),
 		func() bool { return w.takeOff(m) },
-		note(func(s simLaned) noting { return s.NoteReplayed }),
+		note(func(s *counter.Memory) noting { return s.NoteReplayed }),
 	}
 }
 
@@ -484,7 +463,7 @@ func (w *simWorld) giveUpReplaced(lane string, state *counter.LaneState, numbers
 	}
 	o.todo = append(o.todo, func() bool {
 		w.tell("the operator gives up %v of lane %q, which were blocked again", positions, lane)
-		return w.onLanes(func(s simLaned) error {
+		return w.onLanes(func(s *counter.Memory) error {
 			_, err := s.DropPositions(context.Background(), "/", "orders", lane, positions)
 			return err
 		})
@@ -499,13 +478,13 @@ func (w *simWorld) isHopeless(id string) bool {
 func (w *simWorld) dropFirst(lane string, p counter.Planned, m *simMessage) {
 	w.operator.todo = append(w.operator.todo,
 		func() bool {
-			before, _ := w.store.laned()[0].Lane(context.Background(), "/", "orders", lane)
+			before, _ := w.store.memories()[0].Lane(context.Background(), "/", "orders", lane)
 			open := before != nil && before.IsOpen(p.Position)
-			done := w.onLanes(func(s simLaned) error {
+			done := w.onLanes(func(s *counter.Memory) error {
 				_, err := s.DropPositions(context.Background(), "/", "orders", lane, []counter.Position{p.Position})
 				return err
 			})
-			after, _ := w.store.laned()[0].Lane(context.Background(), "/", "orders", lane)
+			after, _ := w.store.memories()[0].Lane(context.Background(), "/", "orders", lane)
 			if open && (after == nil || !after.IsOpen(p.Position)) {
 				w.judge.dropped[m.id] = true
 				w.tell("the operator drops %s", m.name)

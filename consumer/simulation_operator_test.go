@@ -4,39 +4,19 @@ import (
 	"context"
 	"time"
 
-	"github.com/strikesmq/strikes/consumer/internal/control"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/audit"
 )
 
-// simOperated is a store that operators use: a Memory.
-type simOperated interface {
-	control.Store
-	Pause(ctx context.Context, vhost, queue string, n counter.Note) error
-	Resume(ctx context.Context, vhost, queue string, n counter.Note) error
-	Skip(ctx context.Context, m counter.Message, n counter.Note) error
-}
-
-// followers are the replicas that take the writes.
-func (s *simStore) followers() (all []simOperated) {
-	for i, replica := range s.replicas {
-		if o, ok := replica.(simOperated); ok && (i == 0 || !s.stalled) {
-			all = append(all, o)
-		}
-	}
-	return all
-}
-
 // operate has an operator pause or resume the queue, or skip a message, if the store is there.
 func (w *simWorld) operate() {
 	w.toDo--
-	followers := w.store.followers()
-	if w.store.down || len(followers) == 0 {
+	if w.store.down {
 		return
 	}
 	switch w.rng.IntN(4) {
 	case 0, 1:
-		if w.onAll(followers, func(s simOperated) error { return s.Pause(context.Background(), "/", "orders", simWhy) }) {
+		if w.onAll(func(s *counter.Memory) error { return s.Pause(context.Background(), "/", "orders", simWhy) }) {
 			w.note(audit.Event{Kind: audit.PauseBegan})
 			if w.chance(2) { // else the queue is empty before a process reads of it
 				w.pass(3*time.Second, "begin", "control")
@@ -46,7 +26,7 @@ func (w *simWorld) operate() {
 		w.resume()
 	case 3:
 		m := counter.Message{VHost: "/", Queue: "orders", ID: w.plan.messages[w.rng.IntN(len(w.plan.messages))].id}
-		if m.ID != "" && w.onAll(followers, func(s simOperated) error { return s.Skip(context.Background(), m, simWhy) }) {
+		if m.ID != "" && w.onAll(func(s *counter.Memory) error { return s.Skip(context.Background(), m, simWhy) }) {
 			w.note(audit.Event{Kind: audit.Skipped, ID: m.ID})
 		}
 	}
@@ -55,7 +35,7 @@ func (w *simWorld) operate() {
 var simWhy = counter.Note{By: "sim", Why: "an operator wants it"}
 
 func (w *simWorld) resume() {
-	if w.onAll(w.store.followers(), func(s simOperated) error {
+	if w.onAll(func(s *counter.Memory) error {
 		return s.Resume(context.Background(), "/", "orders", simWhy)
 	}) {
 		w.note(audit.Event{Kind: audit.PauseEnded})
@@ -63,8 +43,8 @@ func (w *simWorld) resume() {
 }
 
 // onAll reports whether the first did it.
-func (w *simWorld) onAll(stores []simOperated, do func(simOperated) error) (done bool) {
-	for i, s := range stores {
+func (w *simWorld) onAll(do func(*counter.Memory) error) (done bool) {
+	for i, s := range w.store.memories() {
 		err := do(s)
 		done = done || i == 0 && err == nil
 	}
@@ -138,7 +118,7 @@ func (w *simWorld) readControl(p *simProc, vhost, queue string, r counter.Reader
 		fate = 1 + w.rng.IntN(3)
 	}
 	if !w.store.down && fate != 1 {
-		for i, s := range w.store.followers() {
+		for i, s := range w.store.memories() {
 			got, failed := s.Control(context.Background(), vhost, queue, r)
 			if fate == 3 { // it arrives twice
 				got, failed = s.Control(context.Background(), vhost, queue, r)

@@ -42,15 +42,6 @@ func (j *laneJudge) drop(id string) {
 	j.dropped[id] = true
 }
 
-func (s *simStore) memories() (all []*counter.Memory) {
-	for i, replica := range s.replicas {
-		if i == 0 || !s.stalled {
-			all = append(all, replica.(*counter.Memory))
-		}
-	}
-	return all
-}
-
 // operateQueue has an operator decide about the message that pauses the queue, resume the queue without a decision,
 // pause it, or skip a message that is retried. It reports whether the operator did anything.
 func (w *simWorld) operateQueue() bool {
@@ -107,10 +98,7 @@ func (w *simWorld) skipMessage(m counter.Message) {
 // onMemories has an operator change the store, at times twice. It reports whether the first replica did it.
 func (w *simWorld) onMemories(what string, do func(*counter.Memory) error) (done bool) {
 	for range 1 + w.rng.IntN(6)/5 {
-		for i, m := range w.store.memories() {
-			err := do(m)
-			done = done || i == 0 && err == nil
-		}
+		done = w.onAll(do) || done
 	}
 	w.tell("an operator %s: %v", what, done)
 	return done

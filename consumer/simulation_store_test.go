@@ -12,18 +12,18 @@ import (
 	"github.com/strikesmq/strikes/internal/audit"
 )
 
-// simCounting is a store as the simulation needs it: one that shows its records, if it has any.
-type simCounting interface {
-	Counter
-	Get(ctx context.Context, vhost, queue, id string) ([]counter.Record, error)
+// simReplica is a store as the simulation needs it.
+type simReplica struct {
+	Counter                 // takes the steps
+	memory  *counter.Memory // has all else
 }
 
 // simStore is the store behind links that lose, delay and repeat. Its replicas take the same steps at the same moment,
 // so that a failover which loses the last writes is a switch to the next one.
 type simStore struct {
-	fresh    func() simCounting
-	replicas []simCounting // the first serves
-	stalled  bool          // the others do not follow any more
+	fresh    func() simReplica
+	replicas []simReplica // the first serves
+	stalled  bool         // the others do not follow any more
 	down     bool
 	broken   int           // so many of the next requests go wrong
 	sour     int           // percent of the requests that go wrong
@@ -34,7 +34,7 @@ type simStore struct {
 
 const simReplicas = 3
 
-func newSimStore(fresh func() simCounting) simStore {
+func newSimStore(fresh func() simReplica) simStore {
 	s := simStore{fresh: fresh}
 	s.replace()
 	return s
@@ -45,6 +45,16 @@ func (s *simStore) replace() {
 	for range simReplicas {
 		s.replicas = append(s.replicas, s.fresh())
 	}
+}
+
+// memories are those of the replicas that take the writes.
+func (s *simStore) memories() (all []*counter.Memory) {
+	for i, replica := range s.replicas {
+		if i == 0 || !s.stalled {
+			all = append(all, replica.memory)
+		}
+	}
+	return all
 }
 
 // away begins or ends an outage.
@@ -134,7 +144,7 @@ func (r *simRequest) code() string {
 }
 
 func (s *simStore) record(r *simRequest) *audit.Record {
-	records, err := s.replicas[0].Get(context.Background(), r.attempt.VHost, r.attempt.Queue, r.attempt.ID)
+	records, err := s.replicas[0].memory.Get(context.Background(), r.attempt.VHost, r.attempt.Queue, r.attempt.ID)
 	if err != nil || len(records) == 0 {
 		return nil
 	}
@@ -303,7 +313,10 @@ type plainCount struct {
 	counts map[string]int
 }
 
-func newPlainCount() simCounting { return &plainCount{counter.NewMemory(nil), map[string]int{}} }
+func newPlainCount() simReplica {
+	memory := counter.NewMemory(nil)
+	return simReplica{&plainCount{memory, map[string]int{}}, memory}
+}
 
 func (p *plainCount) Start(_ context.Context, a counter.Attempt, _ counter.Mode, limit int) (counter.Reply, error) {
 	if p.counts[a.ID] >= limit {
@@ -330,8 +343,4 @@ func (p *plainCount) End(_ context.Context, a counter.Attempt, succeeded bool) e
 		delete(p.counts, a.ID)
 	}
 	return nil
-}
-
-func (p *plainCount) Get(context.Context, string, string, string) ([]counter.Record, error) {
-	return nil, nil
 }

@@ -21,16 +21,19 @@ var (
 	simFrom  = flag.Uint64("sim.from", 1, "the first seed of each simulation")
 )
 
-func newMemory() simCounting { return counter.NewMemory(nil) }
+func newMemory() simReplica {
+	memory := counter.NewMemory(nil)
+	return simReplica{memory, memory}
+}
 
 // simKind is a kind of schedule.
 type simKind struct {
 	stream  uint64 // of random numbers
 	plan    func(*rand.Rand) simPlan
-	fresh   func() simCounting // if nil, newMemory
-	plant   func(*simWorld)    // a fault of the code under test; nil: none
-	lanes   bool               // a laneJudge judges them
-	audited bool               // by package audit
+	fresh   func() simReplica // if nil, newMemory
+	plant   func(*simWorld)   // a fault of the code under test; nil: none
+	lanes   bool              // a laneJudge judges them
+	audited bool              // by package audit
 }
 
 var simPlain = simKind{plan: newSimPlan, audited: true}
@@ -135,7 +138,10 @@ func TestSimulation(t *testing.T) {
 func TestSimulationCatchesCrashesBeforeTheHandler(t *testing.T) {
 	repeatable(t)
 	eager := simPlain
-	eager.fresh = func() simCounting { return eagerStore{counter.NewMemory(nil)} }
+	eager.fresh = func() simReplica {
+		memory := counter.NewMemory(nil)
+		return simReplica{eagerStore{memory}, memory}
+	}
 	caught(t, 500, 10, eager, func(w *simWorld) int { return w.report.Violations["begun"].Count })
 }
 
