@@ -149,13 +149,8 @@ func (s ackSocket) Write(b []byte) (int, error) {
 func returned(t *testing.T, queue string) (n int) {
 	t.Helper()
 	eventually(t, "the consumer gone", func() bool {
-		gone := false
-		err := onChannel(dialer(t), func(ch *amqp.Channel) error {
-			q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
-			gone = q.Consumers == 0
-			return err
-		})
-		return err == nil && gone
+		state, err := queueState(dialer(t), queue)
+		return err == nil && state.Consumers == 0
 	})
 	return purged(t, queue)
 }

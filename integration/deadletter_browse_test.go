@@ -15,7 +15,6 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
@@ -127,7 +126,7 @@ func TestBrowsePartIsShort(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		n := max(*killLetters, 3000)
-		makeDeadLetters(t, queue, n)
+		makeDeadLetters(t, queue, numbered("m", n))
 		q := deadLetterQueue(t, queue)
 		for _, tc := range []struct {
 			what string
@@ -237,7 +236,7 @@ func TestBrowseTakesConstantMemory(t *testing.T) {
 	if most > n*size/2 {
 		t.Errorf("%d MB in use for %d MB of bodies", most>>20, n*size>>20)
 	}
-	proctest.Eventually(t, time.Minute, "the return of all to the dead-letter queue", func() bool {
+	eventually(t, "the return of all to the dead-letter queue", func() bool {
 		return queueDepth(t, q.Name) == n
 	})
 }

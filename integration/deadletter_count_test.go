@@ -13,7 +13,6 @@ import (
 
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -27,7 +26,7 @@ func TestDeliveryCountTravels(t *testing.T) {
 	dead := queue + ".dlq"
 	ch := pubChannel(t)
 	publishBare(t, queue, amqp.Publishing{MessageId: "m"})
-	proctest.Eventually(t, time.Minute, "the message at its limit", func() bool {
+	eventually(t, "the message at its limit", func() bool {
 		d, ok, err := ch.Get(queue, false)
 		need(t, err)
 		if ok {
@@ -58,7 +57,7 @@ func TestDeliveryCountTravels(t *testing.T) {
 	if travels {
 		left = 0
 	}
-	proctest.Eventually(t, time.Minute, "what becomes of it at its first return", func() bool {
+	eventually(t, "what becomes of it at its first return", func() bool {
 		return queueDepth(t, dead) == left
 	})
 }
@@ -140,7 +139,7 @@ func TestAnInterruptedReplayAtTheLimit(t *testing.T) {
 	const limit, n = 2, 12 // before 4.3, three windows
 	queue := limitedQueue(t, limit, amqp.Table{argLimit: limit})
 	publish(t, queue, "m", n)
-	proctest.Eventually(t, time.Minute, "the messages at their limit", func() bool {
+	eventually(t, "the messages at their limit", func() bool {
 		need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
 			d, ok, err := ch.Get(queue, false)
 			if err != nil || !ok {
@@ -178,7 +177,7 @@ func TestReplayBeyondTheConsumerTimeout(t *testing.T) {
 	if !errors.Is(err, deadletter.ErrInterrupted) || r.Done == 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	proctest.Eventually(t, time.Minute, "the messages that are not replayed", func() bool {
+	eventually(t, "the messages that are not replayed", func() bool {
 		left := queueDepth(t, q.Name)
 		return left <= n-r.Done && left >= n-r.Done-len(r.Undecided)
 	})

@@ -19,7 +19,6 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
@@ -36,7 +35,7 @@ func TestReplayLosesItsBroker(t *testing.T) {
 		told := 0
 		r, err := q.Replay(t.Context(), deadletter.Replay{Window: window, OnMessage: func(*deadletter.Message, error) {
 			if told++; told == 20 {
-				proctest.Eventually(t, time.Minute, "the connections are cut", func() bool { return cut(t, name) })
+				eventually(t, "the connections are cut", func() bool { return cut(t, name) })
 			}
 		}})
 		var lost *publisher.Error
@@ -109,7 +108,7 @@ func TestReplayOfAReader(t *testing.T) {
 						t.Errorf("looked: %v", got)
 					}
 				}
-				proctest.Eventually(t, time.Minute, "all dead letters are still there", func() bool {
+				eventually(t, "all dead letters are still there", func() bool {
 					return queueDepth(t, queue+".dlq") == tc.depth
 				})
 			})
@@ -156,13 +155,13 @@ func diedIn(queue string) amqp.Table {
 		"time": time.Now().Add(-time.Hour).Truncate(time.Second), "routing-keys": []any{queue}}}}
 }
 
-// makeDeadLetters puts dead letters m0, m1, … of a queue into its dead-letter queue.
-func makeDeadLetters(t *testing.T, queue string, n int) {
+// makeDeadLetters puts dead letters of a queue into its dead-letter queue.
+func makeDeadLetters(t *testing.T, queue string, ids []string) {
 	t.Helper()
-	msgs := make([]publisher.Message, n)
-	for i := range msgs {
+	msgs := make([]publisher.Message, len(ids))
+	for i, id := range ids {
 		msgs[i] = publisher.Message{Key: queue + ".dlq", Publishing: amqp.Publishing{
-			MessageId: fmt.Sprint("m", i), Body: []byte("an order"), Headers: diedIn(queue),
+			MessageId: id, Body: []byte("an order"), Headers: diedIn(queue),
 		}}
 	}
 	publishAll(t, msgs...)
@@ -180,7 +179,7 @@ func TestReplayKilled(t *testing.T) {
 				mode := mode // its own
 				mode.AMQP, mode.Queue = brokerURL(t), queue+".dlq"
 				n, extra := *killLetters, 0
-				makeDeadLetters(t, queue, n)
+				makeDeadLetters(t, queue, numbered("m", n))
 				for kill := range *killKills {
 					left := queueDepth(t, mode.Queue)
 					cmd := mode.spawn(t)
@@ -219,11 +218,11 @@ func alive(cmd *exec.Cmd) bool {
 // settledTotal counts the messages of both queues once no consumer holds any.
 func settledTotal(t *testing.T, queue string) (total int) {
 	t.Helper()
-	proctest.Eventually(t, time.Minute, "the killed process is gone from the broker", func() bool {
+	eventually(t, "the killed process is gone from the broker", func() bool {
 		return consumers(t, queue+".dlq") == 0
 	})
 	last := -1
-	proctest.Eventually(t, time.Minute, "the queues are quiet", func() bool {
+	eventually(t, "the queues are quiet", func() bool {
 		last, total = total, queueDepth(t, queue)+queueDepth(t, queue+".dlq")
 		return last == total && total > 0
 	})
@@ -266,7 +265,7 @@ func TestReplayRate(t *testing.T) {
 	for _, window := range []int{1, 100} {
 		eachType(t, func(t *testing.T, queue string) {
 			n := *killLetters
-			makeDeadLetters(t, queue, n)
+			makeDeadLetters(t, queue, numbered("m", n))
 			began := time.Now()
 			r, err := deadLetterQueue(t, queue).Replay(t.Context(), deadletter.Replay{Window: window})
 			if err != nil || r.Done != n {
@@ -332,7 +331,7 @@ func TestNoteOfAReplay(t *testing.T) {
 				if tt.cut != when || done < n {
 					return
 				}
-				proctest.Eventually(t, time.Minute, "the connections are cut", func() bool {
+				eventually(t, "the connections are cut", func() bool {
 					mu.Lock()
 					defer mu.Unlock()
 					_ = cut(t, own)

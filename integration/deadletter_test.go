@@ -16,7 +16,6 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
@@ -56,7 +55,7 @@ func reject(t *testing.T, queue string, n int) {
 		return err
 	})
 	need(t, err)
-	proctest.Eventually(t, time.Minute, "the dead letters", func() bool { return queueDepth(t, queue+".dlq") == before+n })
+	eventually(t, "the dead letters", func() bool { return queueDepth(t, queue+".dlq") == before+n })
 }
 
 func numbered(prefix string, n int) []string {
@@ -393,7 +392,7 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 			},
 			Handler: func(context.Context, amqp.Delivery) error { return errors.New("no such product") },
 		})
-		proctest.Eventually(t, time.Minute, "dead letters", func() bool { return queueDepth(t, queue+".dlq") == n })
+		eventually(t, "dead letters", func() bool { return queueDepth(t, queue+".dlq") == n })
 
 		q := deadLetterQueue(t, queue)
 		q.Records, q.Returns = c.Admin(), c.Admin()
@@ -408,7 +407,7 @@ func TestReplayStopsWhenItFailsAgain(t *testing.T) {
 		if !errors.Is(err, deadletter.ErrFailingAgain) || r.Done >= n || len(r.FailedAgain) < 3 || len(r.Undecided) > 0 {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		proctest.Eventually(t, time.Minute, "all dead letters back", func() bool { return queueDepth(t, queue+".dlq") == n })
+		eventually(t, "all dead letters back", func() bool { return queueDepth(t, queue+".dlq") == n })
 		again := 0
 		for _, l := range browsed(t, q, deadletter.Filter{}) {
 			if l.Replays == 1 && l.Record != nil && l.Record.Failures == 2 {
@@ -442,7 +441,7 @@ func TestReasonOfACopy(t *testing.T) {
 		q := deadLetterQueue(t, queue)
 		q.Records = c.Admin()
 		for _, want := range []string{"reason 1", "reason 2", "reason 3"} {
-			proctest.Eventually(t, time.Minute, "the dead letter", func() bool { return queueDepth(t, q.Name) == 1 })
+			eventually(t, "the dead letter", func() bool { return queueDepth(t, q.Name) == 1 })
 			if got := browsed(t, q, deadletter.Filter{}); got[0].Reason() != want || got[0].Record.Failures != 2 {
 				t.Errorf("%q, %+v, want %q", got[0].Reason(), got[0].Record, want)
 			}

@@ -142,14 +142,10 @@ func publishIDs(t *testing.T, dial func(context.Context) (*amqp.Connection, erro
 }
 
 // depthOf is -1 if the broker does not say.
-func depthOf(dial func(context.Context) (*amqp.Connection, error), queue string) (messages int) {
-	err := onChannel(dial, func(ch *amqp.Channel) error {
-		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-		messages = q.Messages
-		return err
-	})
+func depthOf(dial func(context.Context) (*amqp.Connection, error), queue string) int {
+	state, err := queueState(dial, queue)
 	if err != nil {
 		return -1
 	}
-	return messages
+	return state.Messages
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -80,7 +79,7 @@ func TestDoctorExaminesTheDelayQueues(t *testing.T) {
 	shortened := []string{policy + `"strikes.delay.1h", a delay queue`, policy +
 		`"strikes.delay.6h", a delay queue`,
 		policy + `"strikes.delay.24h", a delay queue`} // the others return messages sooner anyway
-	proctest.Eventually(t, time.Minute, "the policy is found", func() bool { return slices.Equal(seen(), shortened) })
+	eventually(t, "the policy is found", func() bool { return slices.Equal(seen(), shortened) })
 }
 
 // meeting holds the first question about each of two subjects until the other is asked about.

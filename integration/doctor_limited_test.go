@@ -9,7 +9,6 @@ import (
 
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // The doctor calls a full dead-letter queue an error if dead letters are lost by it, and a warning if none is: a broker
@@ -58,7 +57,7 @@ func TestDoctorLimitedDeadLetterQueue(t *testing.T) {
 					rest = 2 * time.Second
 				}
 				kept, steady := -1, time.Now()
-				proctest.Eventually(t, time.Minute, "the dead letters are at rest", func() bool {
+				eventually(t, "the dead letters are at rest", func() bool {
 					load, err := doctor.Measure(t.Context(), b.conn, needed)
 					need(t, err)
 					if now := b.depths(q)[1] + load.DeadLettering; now != kept {

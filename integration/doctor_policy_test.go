@@ -9,7 +9,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // The settings of a policy are seen as soon as it is set, whatever the API still shows of the queue.
@@ -26,7 +25,7 @@ func TestDoctorReadsPolicies(t *testing.T) {
 			needed := inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
 			api, err := needed.API()
 			need(t, err)
-			proctest.Eventually(t, time.Minute, "the API shows that there is no policy", func() bool {
+			eventually(t, "the API shows that there is no policy", func() bool {
 				shown, err := api.Queue(t.Context(), "/", q)
 				return err == nil && shown.PolicyKnown
 			})
@@ -53,7 +52,7 @@ func TestDoctorReadsPolicies(t *testing.T) {
 				if codes, findings = b.examine(needed); strings.Contains(codes, "no-dead-letter-exchange") {
 					t.Errorf("after the command: %v", findings)
 				}
-				proctest.Eventually(t, time.Minute, "the queue applies the policy", func() bool { return b.deadLetters(q) })
+				eventually(t, "the queue applies the policy", func() bool { return b.deadLetters(q) })
 				b.rejectsLand(q, "", q)
 				b.forgetPolicy("strikes." + q)
 			}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/proctest"
 )
 
 // admitted is a patient with its queue.
@@ -174,7 +173,7 @@ func TestDoctorMakesRoom(t *testing.T) {
 		return findings
 	}
 	var narrow []inspect.Finding
-	proctest.Eventually(t, time.Minute, "the policy shows", func() bool {
+	eventually(t, "the policy shows", func() bool {
 		narrow = room()
 		return len(narrow) == 1 && strings.Contains(narrow[0].Seen, "is 50, by policy") && strings.Contains(narrow[0].Seen,
 			"allows 46 of 1000 retries")
@@ -185,7 +184,7 @@ func TestDoctorMakesRoom(t *testing.T) {
 	if !b.fix(narrow) {
 		t.Fatalf("no command: %v", narrow)
 	}
-	proctest.Eventually(t, time.Minute, "there is room", func() bool { return len(room()) == 0 })
+	eventually(t, "there is room", func() bool { return len(room()) == 0 })
 	if codes, findings := b.examine(needed); !strings.Contains(codes, "message-ttl") {
 		t.Errorf("the rest of the policy is gone: %v", findings)
 	}

@@ -129,19 +129,22 @@ func onChannel(dial func(context.Context) (*amqp.Connection, error), f func(*amq
 	return f(ch)
 }
 
-// queueDepth counts the messages ready for delivery; unacked ones are not.
-func queueDepth(t testing.TB, queue string) int {
-	t.Helper()
-	var depth int
-	err := onChannel(dialer(t), func(ch *amqp.Channel) error {
-		q, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
-		depth = q.Messages
+// queueState counts the consumers of a queue, and the messages ready for delivery; unacked ones are not.
+func queueState(dial func(context.Context) (*amqp.Connection, error), queue string) (state amqp.Queue, err error) {
+	err = onChannel(dial, func(ch *amqp.Channel) (err error) {
+		state, err = ch.QueueDeclarePassive(queue, false, false, false, false, nil)
 		return err
 	})
+	return state, err
+}
+
+func queueDepth(t testing.TB, queue string) int {
+	t.Helper()
+	state, err := queueState(dialer(t), queue)
 	if err != nil {
 		t.Fatalf("depth of %q: %v", queue, err)
 	}
-	return depth
+	return state.Messages
 }
 
 // getAll takes every ready message off the queue, in order.

@@ -111,17 +111,6 @@ func (c laneChild) run(ctx context.Context) (err error) {
 var laneStoreOdds = proxy.Odds{Lose: .01, Late: .01, Reset: .005, Double: .1, LateFrom: 100 * time.Millisecond,
 	LateTo: 600 * time.Millisecond}
 
-// treatLanes loses, delays and doubles the steps of one process.
-func treatLanes(seed uint64) func(words []string) proxy.Treatment {
-	treat := laneStoreOdds.Treat(seed)
-	return func(words []string) proxy.Treatment {
-		if !strings.HasPrefix(strings.ToLower(words[0]), "eval") { // not the requests that open a connection
-			return proxy.Treatment{}
-		}
-		return treat(words)
-	}
-}
-
 // laneFaults report whether they found their target.
 var laneFaults = []struct {
 	name string

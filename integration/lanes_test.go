@@ -155,7 +155,7 @@ func (h *blockedLanes) startFleet(t *testing.T, seed uint64) {
 	t.Cleanup(h.fleet.Close)
 	ctx := context.WithoutCancel(t.Context())
 	for i := range 3 {
-		seat, err := h.fleet.NewSeat(ctx, broker, store, treatLanes(seed+uint64(i)))
+		seat, err := h.fleet.NewSeat(ctx, broker, store, laneStoreOdds.Treat(seed+uint64(i)))
 		need(t, err)
 		seat.Command = func(int) (*exec.Cmd, io.Closer, error) {
 			return fleet.Command(worker{Lanes: &laneChild{Seat: i, AMQP: seat.AMQP, Redis: seat.Redis, Runs: store.URL,

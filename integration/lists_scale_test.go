@@ -13,14 +13,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/ops"
-	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -52,7 +50,11 @@ func TestLists(t *testing.T) {
 	servertest.Long(t)
 	n := *listsDead
 	queue := declared(t, topology.Classic)
-	burySome(t, queue, n)
+	var ids []string
+	for i := range n {
+		ids = append(ids, listID(i))
+	}
+	makeDeadLetters(t, queue, ids)
 	stores := []string{"redis", "postgres", "mysql"}
 	queues, urls := map[string]*ops.Queue{}, map[string]string{"redis": patientURL(t)}
 	for name, addr := range map[string]func(testing.TB) string{"postgres": servertest.PostgreSQL,
@@ -166,22 +168,6 @@ func runList(t *testing.T, store, prefix string, args []string) {
 	if err := cmd.Run(); err != nil {
 		t.Errorf("strikes %q: %v\n%.2000s", args, err, &stderr)
 	}
-}
-
-// burySome publishes dead letters 0, 1, … to the dead-letter queue.
-func burySome(t *testing.T, queue string, n int) {
-	t.Helper()
-	to, err := publisher.New(publisher.Dialer(brokerURL(t), amqp.Config{}), nil)
-	need(t, err)
-	msgs := make([]publisher.Message, n)
-	for i := range msgs {
-		death := amqp.Table{"queue": queue, "exchange": "", "reason": "rejected", "count": int64(1), "time": time.Now(),
-			"routing-keys": []any{queue}}
-		msgs[i] = publisher.Message{Key: queue + ".dlq", Publishing: amqp.Publishing{MessageId: listID(i),
-			Body: []byte("an order"), Headers: amqp.Table{"x-death": []any{death}}}}
-	}
-	need(t, to.PublishAll(t.Context(), msgs))
-	need(t, to.Close())
 }
 
 func listID(i int) string { return fmt.Sprintf("0197f7a2-5b3c-7d10-8e1f-%012x", i) }

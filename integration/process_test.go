@@ -168,15 +168,11 @@ func shareOneCount(t *testing.T, spec child, c *counter.Counter) {
 }
 
 // consumers counts those that are attached to a queue.
-func consumers(t *testing.T, queue string) (n int) {
+func consumers(t *testing.T, queue string) int {
 	t.Helper()
-	err := onChannel(dialer(t), func(ch *amqp.Channel) error {
-		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
-		n = q.Consumers
-		return err
-	})
+	state, err := queueState(dialer(t), queue)
 	need(t, err)
-	return n
+	return state.Consumers
 }
 
 // TestKillerIsDeadLetteredAndNeighboursAreNot has a message that kills every process which runs it, among others that

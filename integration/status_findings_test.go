@@ -3,10 +3,8 @@ package integration
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/ops"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -31,7 +29,7 @@ func TestStatusShowsErrors(t *testing.T) {
 		return out
 	}
 	want := []string{inspect.CodeNoDeadLetterExchange}
-	proctest.Eventually(t, time.Minute, "an overview with the error of one queue alone", func() bool {
+	eventually(t, "an overview with the error of one queue alone", func() bool {
 		o, err := all.All(t.Context())
 		need(t, err)
 		if failed := o.Failed(); failed != nil { // the servers of a busy machine answer late
@@ -65,7 +63,7 @@ func TestStatusCountsWaitingConsumers(t *testing.T) {
 	all := ops.Collector{VHost: "/", Store: dialStore(t, patientURL(t)).Admin(), Dial: dialer(t),
 		API: inspect.Need{Management: managementURL(t)}}
 	defer all.Close()
-	proctest.Eventually(t, time.Minute, "both consumers, once the management API has them", func() bool {
+	eventually(t, "both consumers, once the management API has them", func() bool {
 		s, err := all.Collect(t.Context(), ops.Question{Queue: queue})
 		need(t, err)
 		return s.Consumers == 2

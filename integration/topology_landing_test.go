@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -13,7 +12,6 @@ import (
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -143,7 +141,7 @@ func TestDeadLettersThatWait(t *testing.T) {
 	}
 	conn, need := dialBroker(t), inspect.Need{Queue: queue, Management: managementURL(t)}
 	var load broker.Load
-	proctest.Eventually(t, time.Minute, "the dead letters that wait", func() bool {
+	eventually(t, "the dead letters that wait", func() bool {
 		load, err = doctor.Measure(t.Context(), conn, need)
 		return err == nil && load.DeadLettering == n
 	})

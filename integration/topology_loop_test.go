@@ -12,7 +12,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -158,7 +157,7 @@ func TestTopologyDeadLetterLoops(t *testing.T) {
 			tt.set(b, q)
 			for api, want := range map[string]string{"": tt.amqp, managementURL(t): tt.manage} {
 				need := topology.Need{Queue: q, MaxRetries: 1, Management: api}
-				proctest.Eventually(t, time.Minute, fmt.Sprintf("with API %q the finding %q", api, want), func() bool {
+				eventually(t, fmt.Sprintf("with API %q the finding %q", api, want), func() bool {
 					got := strings.Join(slices.DeleteFunc(b.codes(need), func(c string) bool {
 						return !strings.Contains(c, "loop")
 					}), ", ")

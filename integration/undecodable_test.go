@@ -21,7 +21,6 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -301,7 +300,7 @@ func TestUndecodableInOtherLanguages(t *testing.T) {
 					t.Logf("it said:\n%s", said)
 				}
 			})
-			proctest.Eventually(t, time.Minute, "the source empty, one dead letter", func() bool {
+			eventually(t, "the source empty, one dead letter", func() bool {
 				return queueDepth(t, queue) == 0 && queueDepth(t, queue+".dlq") > 0
 			})
 			if dead := queueDepth(t, queue+".dlq"); dead != 1 {

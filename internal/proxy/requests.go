@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -145,12 +146,16 @@ type Odds struct {
 	LateFrom, LateTo time.Duration
 }
 
-// Treat returns a function for NewStore, which draws the Treatment of each request. Connections share the draws: a
-// seed repeats their sequence, but which request gets which draw depends on the order in which requests arrive.
+// Treat returns a function for NewStore, which draws the Treatment of each call of a script; all other requests pass.
+// Connections share the draws: a seed repeats their sequence, but which call gets which draw depends on the order in
+// which they arrive.
 func (o Odds) Treat(seed uint64) func(words []string) Treatment {
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // to be repeated
-	return func([]string) Treatment {
+	return func(words []string) Treatment {
+		if !strings.HasPrefix(strings.ToLower(words[0]), "eval") {
+			return Treatment{}
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		return o.draw(rnd)

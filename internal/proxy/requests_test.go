@@ -237,11 +237,14 @@ func TestOdds(t *testing.T) {
 	a, b, other := odds.Treat(1), odds.Treat(1), odds.Treat(2)
 	differs := false
 	for range 100 {
-		x := fmt.Sprint(a(nil))
-		if x != fmt.Sprint(b(nil)) {
+		if got := a([]string{"HELLO", "3"}); got != (Treatment{}) {
+			t.Errorf("a request that calls no script: %+v", got)
+		}
+		x := fmt.Sprint(a([]string{"EVALSHA"}))
+		if x != fmt.Sprint(b([]string{"evalsha"})) {
 			t.Error("one seed gave two sequences")
 		}
-		differs = differs || x != fmt.Sprint(other(nil))
+		differs = differs || x != fmt.Sprint(other([]string{"eval"}))
 	}
 	if !differs {
 		t.Error("two seeds gave one sequence")

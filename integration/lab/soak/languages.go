@@ -51,7 +51,7 @@ func (k *soak) seat(ctx context.Context) error {
 	spec := k.spec()
 	var treat func(words []string) proxy.Treatment // of requests to the store; nil: the proxies pass on bytes
 	if f, is := storeFaults[k.cfg.storeFaults]; is {
-		treat = f.treat(k.cfg.seed)
+		treat = f.odds.Treat(k.cfg.seed)
 	}
 	for i := range k.cfg.processes {
 		language := k.cfg.languages[i%len(k.cfg.languages)]

@@ -1,7 +1,6 @@
 package soak
 
 import (
-	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/internal/proxy"
@@ -26,16 +25,4 @@ var storeFaults = map[string]storeFault{
 	"lossy": {proxy.Odds{Lose: .15, Late: .10, Reset: .05, Double: .30, LateFrom: lateFrom, LateTo: lateTo},
 		time.Minute},
 	"slow": {proxy.Odds{Late: .8, LateFrom: lateFrom, LateTo: lateTo}, 4 * time.Minute},
-}
-
-// treat returns a function for the proxies of the store, which draws the treatment of each request. It disturbs calls
-// of scripts, which take the steps, and passes on all other requests.
-func (f storeFault) treat(seed uint64) func(words []string) proxy.Treatment {
-	treat := f.odds.Treat(seed)
-	return func(words []string) proxy.Treatment {
-		if !strings.HasPrefix(strings.ToLower(words[0]), "eval") {
-			return proxy.Treatment{}
-		}
-		return treat(words)
-	}
 }
