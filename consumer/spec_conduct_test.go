@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // conductCase is a case of spec/v1/conduct.json.
@@ -133,7 +135,7 @@ func (p *conductProgress) like(other *conductProgress) bool {
 }
 
 func TestSpecConduct(t *testing.T) {
-	for _, tc := range specCases[conductCase](t, "conduct.json") {
+	for _, tc := range servertest.SpecCases[conductCase](t, "conduct.json") {
 		t.Run(tc.Name, func(t *testing.T) {
 			for _, wrong := range checkTrace(tc.Trace, runConduct(t, tc)) {
 				t.Errorf("%s (%s): %s", tc.Name, tc.Why, wrong)
@@ -144,7 +146,7 @@ func TestSpecConduct(t *testing.T) {
 
 // TestSpecConductRunnerFails changes one expected entry of each case. A runner that compares nothing would pass.
 func TestSpecConductRunnerFails(t *testing.T) {
-	for i, tc := range specCases[conductCase](t, "conduct.json") {
+	for i, tc := range servertest.SpecCases[conductCase](t, "conduct.json") {
 		got := runConduct(t, tc)
 		n := i % len(tc.Trace)
 		for what, change := range map[string]func(*conductEntry){

@@ -4,31 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
-
-// specCases reads a file of spec/v1; spec/README.md describes it. A field that no runner knows is an error.
-func specCases[T any](t *testing.T, file string) []T {
-	t.Helper()
-	raw, err := os.ReadFile("../spec/v1/" + file)
-	need(t, err)
-	var of struct {
-		Schema string `json:"$schema"`
-		Cases  []T    `json:"cases"`
-	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&of); err != nil || len(of.Cases) == 0 {
-		t.Fatalf("%s: %d cases, %v", file, len(of.Cases), err)
-	}
-	return of.Cases
-}
 
 // specTable is a table of AMQP values; spec/README.md has their form.
 type specTable amqp.Table
@@ -149,7 +132,7 @@ func TestSpecGenerations(t *testing.T) {
 		Position                               string
 		Foreign                                bool
 	}
-	for _, c := range specCases[generationCase](t, "generations.json") {
+	for _, c := range servertest.SpecCases[generationCase](t, "generations.json") {
 		headers := broker.ReadHeaders(amqp.Table(c.Headers), c.Queue, c.ID, []byte(c.Body))
 		if got := headers.Generation(); got != c.Generation {
 			t.Errorf("%s (%s): generation %q, want %q", c.Name, c.Why, got, c.Generation)

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/counter/rules"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
 
 // stepsCase is a case of spec/v1/steps.json.
@@ -154,7 +155,7 @@ type specRun struct {
 
 func TestSpecSteps(t *testing.T) {
 	for _, s := range stores(t) {
-		for _, tc := range specCases[stepsCase](t, "steps.json") {
+		for _, tc := range servertest.SpecCases[stepsCase](t, "steps.json") {
 			t.Run(tc.Name, func(t *testing.T) {
 				for _, wrong := range runSteps(t, s, tc) {
 					t.Errorf("%s: %s (%s): %s", s.name, tc.Name, tc.Why, wrong)

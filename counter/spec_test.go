@@ -3,7 +3,6 @@ package counter
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -11,22 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/counter/rules"
+	"github.com/strikesmq/strikes/internal/servertest"
 )
-
-// specCases reads a file of spec/v1; spec/README.md describes it. A field that no runner knows is an error.
-func specCases[T any](t *testing.T, file string) []T {
-	t.Helper()
-	raw, err := os.ReadFile("../spec/v1/" + file)
-	need(t, err)
-	var of struct {
-		Schema string `json:"$schema"`
-		Cases  []T    `json:"cases"`
-	}
-	if err := decodeSpec(raw, &of); err != nil || len(of.Cases) == 0 {
-		t.Fatalf("%s: %d cases, %v", file, len(of.Cases), err)
-	}
-	return of.Cases
-}
 
 func decodeSpec(raw []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -55,7 +40,7 @@ func TestSpecKeys(t *testing.T) {
 		VHost, Queue, ID, Generation specText
 		Keys                         map[string]string
 	}
-	for _, c := range specCases[keyCase](t, "keys.json") {
+	for _, c := range servertest.SpecCases[keyCase](t, "keys.json") {
 		m := Message{VHost: string(c.VHost), Queue: string(c.Queue), ID: string(c.ID), Generation: string(c.Generation)}
 		o := (&Options{Prefix: c.Prefix}).withDefaults()
 		k, control := o.keys(m), o.controlKeys(m.VHost, m.Queue)
@@ -139,7 +124,7 @@ func TestSpecRecords(t *testing.T) {
 		Text      specText
 		Fields    *specRecord
 	}
-	for _, c := range specCases[recordCase](t, "records.json") {
+	for _, c := range servertest.SpecCases[recordCase](t, "records.json") {
 		got := parseRecord(Queue{"/", "orders"}, string(c.Text))
 		if c.Fields == nil {
 			if got.State != StateForeign {

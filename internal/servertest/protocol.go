@@ -1,6 +1,8 @@
 package servertest
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"regexp"
 	"strings"
@@ -29,4 +31,22 @@ func Documented(t testing.TB, heading string) map[string]string {
 		values[strings.TrimSpace(cells[0])] = explained.ReplaceAllString(strings.TrimSpace(cells[1]), "")
 	}
 	return values
+}
+
+// SpecCases reads a file of spec/v1; spec/README.md describes it. A field that no runner knows is an error. The test's
+// package is in a directory of the root.
+func SpecCases[T any](t testing.TB, file string) []T {
+	t.Helper()
+	raw, err := os.ReadFile("../spec/v1/" + file)
+	Need(t, err)
+	var of struct {
+		Schema string `json:"$schema"`
+		Cases  []T    `json:"cases"`
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&of); err != nil || len(of.Cases) == 0 {
+		t.Fatalf("%s: %d cases, %v", file, len(of.Cases), err)
+	}
+	return of.Cases
 }
