@@ -65,9 +65,12 @@ inherits AMQP_URL and REDIS_URL, because it may need them.
 
 The output of CMD is passed on whole, equal lines too: only CMD knows which of
 them matter. With --json its stdout goes to stderr. In an outage --breaker keeps
-attempts, and so the lines, few. Processes that CMD leaves running in its
-process group are killed. If consume is killed with SIGKILL, Linux kills CMD but
-not its children. So let a shell exec the handler: sh -c 'exec ./handle-order'.
+attempts, and so the lines, few. While the reader of the output stops, as a
+pager does, messages wait unacked.
+
+Processes that CMD leaves running in its process group are killed. If consume is
+killed with SIGKILL, Linux kills CMD but not its children. So let a shell exec
+the handler: sh -c 'exec ./handle-order'.
 
 With --http URL instead of CMD each message is a POST. docs/push.md lists the
 request's headers; redirects are not followed. The response's status decides:
