@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/sqlstore"
@@ -100,22 +99,10 @@ func (s *Store) Count(ctx context.Context, of counter.Queue, set string, from in
 func (s *Store) query(ctx context.Context, sql string, args, scans []any, each func()) error {
 	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
-	return s.base.Failed(s.on(ctx, []string{sql}, func(conn *pgxpool.Conn, named bool) error {
-		var rows pgx.Rows
-		if named {
-			rows, _ = conn.Query(ctx, sql, args...)
-		} else {
-			batch := &pgx.Batch{}
-			batch.Queue(indexSQL)
-			batch.Queue(sql, args...)
-			results := conn.SendBatch(ctx, batch)
-			defer results.Close()
-			if _, err := results.Exec(); err != nil {
-				return err
-			}
-			rows, _ = results.Query()
-		}
+	query := &pgx.QueuedQuery{SQL: sql, Arguments: args}
+	query.Query(func(rows pgx.Rows) error {
 		_, err := pgx.ForEachRow(rows, scans, func() error { each(); return nil }) // also the error of the query
 		return err
-	}))
+	})
+	return s.base.Failed(s.run(ctx, query))
 }

@@ -130,20 +130,27 @@ const sessionSQL = `SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL R
 	SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_bitmapscan = off;
 	SET jit = off; SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2`
 
-// on calls do with a connection. If the connection takes named statements, it prepares these first. It closes the
-// connection if its session was reset. It also does if the server is read-only, because another one may be the primary.
-func (s *Store) on(ctx context.Context, statements []string, do func(conn *pgxpool.Conn, named bool) error) error {
+// run sends the queries of a batch in one round trip and one transaction. If the connection takes named statements, it
+// prepares them first. It closes the connection if its session was reset. It also does if the server is read-only,
+// because another one may be the primary.
+func (s *Store) run(ctx context.Context, queries ...*pgx.QueuedQuery) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Release()
-	named := conn.Conn().PgConn().CustomData()[names] == true
-	for i := 0; named && err == nil && i < len(statements); i++ {
-		_, err = conn.Conn().Prepare(ctx, statements[i], statements[i])
+	batch := &pgx.Batch{}
+	if conn.Conn().PgConn().CustomData()[names] == true {
+		for i := 0; err == nil && i < len(queries); i++ {
+			_, err = conn.Conn().Prepare(ctx, queries[i].SQL, queries[i].SQL)
+		}
+	} else {
+		batch.Queue(isolateSQL)
+		batch.Queue(indexSQL)
 	}
 	if err == nil {
-		err = do(conn, named)
+		batch.QueuedQueries = append(batch.QueuedQueries, queries...)
+		err = conn.SendBatch(ctx, batch).Close() // the transaction ends here
 	}
 	if sqlstore.Matches(readOnly+" "+reset, codeOf(err)) {
 		_ = conn.Conn().Close(ctx) // the pool makes another

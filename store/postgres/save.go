@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/sqlstore"
@@ -232,30 +231,12 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 	}
 	sql.WriteString(" SELECT change FROM ok")
 	var made []int32
-	err := s.on(ctx, []string{lockSQL, sql.String()}, func(conn *pgxpool.Conn, named bool) (err error) {
-		batch := &pgx.Batch{}
-		if !named {
-			batch.Queue(isolateSQL)
-			batch.Queue(indexSQL)
-		}
-		batch.Queue(lockSQL, keys, exclusive)
-		batch.Queue(sql.String(), args...)
-		results := conn.SendBatch(ctx, batch)
-		defer results.Close()
-		for range batch.Len() - 1 {
-			if _, err := results.Exec(); err != nil {
-				return err
-			}
-		}
-		rows, err := results.Query()
-		if err != nil {
-			return err
-		}
-		if made, err = pgx.CollectRows(rows, pgx.RowTo[int32]); err != nil {
-			return err
-		}
-		return results.Close() // the transaction ends here
+	save := &pgx.QueuedQuery{SQL: sql.String(), Arguments: args}
+	save.Query(func(rows pgx.Rows) (err error) {
+		made, err = pgx.CollectRows(rows, pgx.RowTo[int32])
+		return err
 	})
+	err := s.run(ctx, &pgx.QueuedQuery{SQL: lockSQL, Arguments: []any{keys, exclusive}}, save)
 	if err != nil {
 		return err
 	}
