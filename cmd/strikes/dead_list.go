@@ -88,22 +88,21 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 		}
 	}
 	defer q.noteBlocked(ctx)
-	if c.groups {
-		return c.runGroups(ctx, q, f)
-	}
-	read := min(c.limit, math.MaxInt-1)
-	if c.limit > 0 && f.Everything() {
-		read++ // tells whether there are more
-	}
-	byStore, recorded, err := c.answers(ctx, q, f)
-	if err != nil {
+	byStore, recorded, err := q.answers(ctx, f)
+	switch {
+	case err != nil:
 		return q.fail(err)
-	}
-	if byStore {
+	case c.groups:
+		return c.runGroups(ctx, q, f, byStore, recorded)
+	case byStore:
 		fmt.Fprintln(c.Err, "newest first, "+q.provenance(*recorded, time.Now()))
 		if counted, err := q.counting.groups(); err != nil || counted.Count == 0 {
 			return cmp.Or(err, q.nothing(seek(f)))
 		}
+	}
+	read := min(c.limit, math.MaxInt-1)
+	if c.limit > 0 && f.Everything() {
+		read++ // tells whether there are more
 	}
 	messages, _, err := c.messages(ctx, q, f, read, c.records || byStore)
 	if err != nil {
@@ -254,12 +253,8 @@ const tedious = 5000
 // counts it.
 const searched = 500
 
-// runGroups prints the dead letters by kind and reason: from the store's records where they can answer.
-func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter) error {
-	byStore, recorded, err := c.answers(ctx, q, f)
-	if err != nil {
-		return q.fail(err)
-	}
+// runGroups prints the dead letters by kind and reason: from the store's records if byStore.
+func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter, byStore bool, recorded *int) error {
 	messages, source, err := c.messages(ctx, q, f, 0, c.records || byStore)
 	if err != nil {
 		return err
@@ -292,7 +287,7 @@ func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter) e
 
 // answers reports whether the store's records answer for a queue that could be read. It also returns their number; nil:
 // they were not counted.
-func (c *deadList) answers(ctx context.Context, q *dlq, f deadletter.Filter) (yes bool, recorded *int, err error) {
+func (q *dlq) answers(ctx context.Context, f deadletter.Filter) (yes bool, recorded *int, err error) {
 	if q.counting == nil {
 		return false, nil, nil
 	}
@@ -308,12 +303,10 @@ func (c *deadList) answers(ctx context.Context, q *dlq, f deadletter.Filter) (ye
 	}
 	want := seek(f) // a group or an id without a record may be in the queue
 	for m, err := range q.records().EachDead(ctx, f) {
-		if err != nil {
-			return false, &n, err
+		if err != nil || len(f.IDs) == 0 {
+			return err == nil, &n, err
 		}
-		if want.saw(m); len(f.IDs) == 0 {
-			return true, &n, nil
-		}
+		want.saw(m)
 	}
 	return len(f.IDs) > 0 && want.names() == "", &n, nil
 }
