@@ -17,7 +17,7 @@ import (
 )
 
 // aliases are other names of flags.
-var aliases = map[string]pflag.NormalizedName{"dlq": "dead-letter-queue", "redis-url": "store-url"}
+var aliases = map[string]pflag.NormalizedName{"dlq": "dead-letter-queue"}
 
 // wanted describes the values of a flag by its type. A flag that Age adds has the type func.
 var wanted = map[string]string{
@@ -179,7 +179,7 @@ func instead(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 		return shown + like
 	case strings.Contains(cmd.Use, "-- CMD") && cmd.Flags().NArg() > 1: // consume orders sh -c true
 		return shown + "; put -- before the command that is to run, as in: strikes " + cmd.Use
-	case strings.Trim(name, "0123456789") == "": // a negative number is read as a flag
+	case unknown.GetSpecifiedShortnames() != "": // such as a negative number, or the queue -orders
 		return shown + "; put an argument that begins with - after --"
 	}
 	return shown
