@@ -77,7 +77,6 @@ export class Breaker {
     this.heard = performance.now() // when the store replied last
     this.missed = false // it did not reply to the last read
     this.asked = false // a read since the store last replied asked for a permit
-    this.blind = false // it has not replied for long
     /** @type {number | undefined} */
     this.began = undefined // of the latest successes to report; undefined: reported
     /** @type {number | undefined} */
@@ -282,7 +281,6 @@ export class Breaker {
     } catch {
       this.missed = true
       this.asked ||= wants
-      this.blind = performance.now() - this.heard >= BLINDLY
       return this.update()
     }
     this.reported(progress)
@@ -290,7 +288,7 @@ export class Breaker {
     if (state.open !== before.open) this.won = 0
     this.state = state
     this.heard = performance.now()
-    this.missed = this.asked = this.blind = false
+    this.missed = this.asked = false
     if (state.open > 0 && before.open === 0) {
       this.logger.warn('no message succeeds: only probes begin, and no failure is counted', {
         queue, failed: state.failed, reason: state.reason
@@ -392,9 +390,11 @@ export class Breaker {
       }
       return
     }
-    if (performance.now() > this.until) this.permits = 0
+    const now = performance.now()
+    if (now > this.until) this.permits = 0
+    const blind = this.missed && now - this.heard >= BLINDLY
     for (const w of waiting) {
-      if (this.blind && w.first) {
+      if (blind && w.first) {
         w.end('open')
       } else if (this.permits > 0 && (all || !this.fresh || w.probes + w.failures === 0)) {
         this.permits--

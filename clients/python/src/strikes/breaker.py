@@ -73,7 +73,7 @@ class Breaker:
         self._fetch: Callable[[], None] | None = None
         self._lock = threading.RLock()
         self._again = Signal()  # read now
-        self._state, self._heard, self._missed, self._blind = State(), now(), False, False
+        self._state, self._heard, self._missed = State(), now(), False
         self._asked = False  # a read since the store last replied asked for a permit
         self._began: float | None = None  # of the latest successes to report; None: reported
         self._ended: float | None = None
@@ -269,14 +269,13 @@ class Breaker:
                 state = steps.parse_state(reply)
             except (StoreError, ReplyError):
                 self._missed, self._asked = True, self._asked or wants
-                self._blind = self.now() - self._heard >= BLINDLY
                 self._update()
                 return
             self.reported(successes)
             before, asked, queue = self._state, self._asked, self.settings.queue
             if state.open != before.open:
                 self._won = 0
-            self._state, self._heard, self._missed, self._asked, self._blind = state, self.now(), False, False, False
+            self._state, self._heard, self._missed, self._asked = state, self.now(), False, False
             if state.open and not before.open:
                 text = (
                     "no message succeeds: only probes begin, and no failure is counted, "
@@ -367,11 +366,12 @@ class Breaker:
                 if going:
                     going.pop().over.fire()
             return
-        if self.now() > self._until:
+        now, stay = self.now(), []
+        if now > self._until:
             self._permits = 0
-        stay = []
+        blind = self._missed and now - self._heard >= BLINDLY
         for w in self._waiting:
-            if self._blind and w.first:
+            if blind and w.first:
                 w.over.fire()
             elif self._permits > 0 and (everything or not self._fresh or not w.probes + w.failures):
                 self._permits -= 1
