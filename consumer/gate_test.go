@@ -253,6 +253,46 @@ func TestForeignRecordDecides(t *testing.T) {
 	})
 }
 
+// stopping is a store during whose reply to START isolated the consumer is stopped.
+type stopping struct {
+	*store
+	stop  func()
+	begun atomic.Int64
+}
+
+func (s *stopping) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+	reply, err := s.store.Start(ctx, a, mode, limit)
+	if mode == counter.ModeIsolated {
+		s.stop()
+	}
+	return reply, err
+}
+
+func (s *stopping) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
+	s.begun.Add(1)
+	return s.store.Begun(ctx, a)
+}
+
+// TestStopBeforeBegun: a process that is killed during its stop counts no crash for a handler that it did not call.
+func TestStopBeforeBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench()
+		ctx, stop := context.WithCancel(t.Context())
+		store := &stopping{store: b.store, stop: stop}
+		b.isolation, b.Observer, b.Counter = newIsolation(), nil, store
+		b.store.suspect(t, "m1")
+		called := false
+		outcome, err := b.Handle(ctx, b.delivery(true), func(context.Context, amqp.Delivery) error {
+			called = true
+			return nil
+		})
+		if outcome != OutcomeLeave || err != nil || called || store.begun.Load() > 0 {
+			t.Errorf("%v, %v, called %v, %d BEGUN", outcome, err, called, store.begun.Load())
+		}
+		b.expect(t, "", `"" 0+0 marked false`)
+	})
+}
+
 // TestGateShutsWhenASessionEndsUnderTheLock has the closing END go unanswered after a stop: the lock is released, the
 // gate shut.
 func TestGateShutsWhenASessionEndsUnderTheLock(t *testing.T) {
