@@ -1,5 +1,4 @@
 import { fingerprintOf } from './fingerprint.js'
-import { EVERYTHING } from './isolation.js'
 import { ACK, AGAIN, DEAD_LETTER, decideReceived, LEAVE, REQUEUE, RUN, SUPERSEDED } from './decide.js'
 import { conclude } from './conclude.js'
 import { Delivery } from './delivery.js'
@@ -195,11 +194,6 @@ export class Deliveries {
     if (!this.stop.done) return true
     unlock(this, d)
     return false
-  }
-
-  /** @param {Delivery} d */
-  takeAll(d) {
-    return this.takeLock(d, EVERYTHING)
   }
 
   /**

@@ -5,6 +5,7 @@ import {
   decideWait, GIVE_UP, ISOLATE, LEAVE, OVERDUE, RETRACT, RUN, START, WAIT
 } from './decide.js'
 import { WaitedTooLongError, StoreError, textOf } from './errors.js'
+import { EVERYTHING } from './isolation.js'
 import { counted } from './reply.js'
 import { notTaken, send } from './send.js'
 import { pause } from './wait.js'
@@ -194,7 +195,7 @@ async function enter(s, d) {
 async function lockAll(s, d) {
   if (!await s.isolation.undecided.acquire(1, { stop: s.stop, until: d.heldUntil })) return false
   d.undecided = true
-  return await s.takeWorker(d) && s.takeAll(d)
+  return await s.takeWorker(d) && s.takeLock(d, EVERYTHING)
 }
 
 /** @param {Deliveries} s @param {Delivery} d */

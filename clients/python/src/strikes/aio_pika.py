@@ -11,6 +11,7 @@ import contextlib
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Unpack
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -28,9 +29,9 @@ from .aio import AsyncDriver, AsyncHandler, Tasks, drive_late, run, sleep
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, HEARTBEAT, OPEN_TIMEOUT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT,
-    ConsumerOptions, Flow, Passed, Refused, Sequence, SessionLost, Stuck, Undecodable, Unreadable, check_url,
-    lanes_refusal, session_error,
+    CARE_FOR, CLOSE_TIMEOUT, HEARTBEAT, OPEN_TIMEOUT, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, ConsumerOptions, Flow,
+    Passed, Refused, Sequence, SessionLost, Undecodable, Unreadable, check_stuck, check_url, lanes_refusal, position,
+    session_error,
 )
 from .control import Control
 from .counter import AsyncCounter
@@ -366,7 +367,8 @@ class _Session:
         if breaker:
             breaker.attach(self._fetch)
         self.session.dead_letters_from = sequence.dead_letters_from(time.monotonic())
-        self.driver = AsyncDriver(consumer._counter, consumer._handler, self.session, self._check_stuck)
+        stuck = partial(check_stuck, self.session, consumer._flow.concurrency)
+        self.driver = AsyncDriver(consumer._counter, consumer._handler, self.session, stuck)
         self.acks: Acks[Progress] = Acks()
         self.channel: Any = None
         self.tag = ""
@@ -422,7 +424,7 @@ class _Session:
         except ax.AMQPChannelError as refusal:
             raise Refused(f"queue {s.queue!r}: consuming: {_text(refusal)}") from None
         except ax.ConnectionInternalError as lost:  # the broker was to deliver before it replied
-            raise Undecodable(f"{lost!r}; {self._position()}", unconverted=True) from None
+            raise Undecodable(f"{lost!r}; {position(self.session, self.prefetch)}", unconverted=True) from None
         self.sequence.consumed = self.sequence.serving = True
         s.logger.info(
             "consuming, queue %s, prefetch %d, concurrency %d", s.queue, self.prefetch, self.c._flow.concurrency
@@ -481,7 +483,7 @@ class _Session:
                 else None
             )
             if is_unconverted(error) or is_undecodable(error):
-                raise Undecodable(f"{error!r}; {self._position()}", is_unconverted(error))
+                raise Undecodable(f"{error!r}; {position(self.session, self.prefetch)}", is_unconverted(error))
             raise SessionLost(f"the connection was lost: {error!r}")
         if self.channel.is_closed:
             raise SessionLost(f"the broker closed the channel: {self.channel.closing.exception()!r}")
@@ -500,19 +502,6 @@ class _Session:
         """Whether nothing can be settled any more. The broker may have cancelled the consumer."""
         cancelled = self.tag != "" and self.tag not in self.channel.consumers
         return cancelled or self._connection_lost or self.channel.is_closed
-
-    def _position(self) -> str:
-        if self.session.received == 0:
-            return (
-                "it is at the head of the queue"
-                if self.prefetch == 1
-                else f"it is among the first {self.prefetch} of the queue"
-            )
-        return (
-            f"it came after message {self.session.last!r}"
-            if self.session.last
-            else "it came after a message without an id"
-        )
 
     async def _on_message(self, m: Any) -> None:
         if self.session.stop.fired:
@@ -557,16 +546,6 @@ class _Session:
         except Exception as err:  # aiormq raises a bare one, too
             return SessionLost(repr(err))
         return None
-
-    def _check_stuck(self) -> None:
-        n = self.session.isolation.abandoned
-        if n >= MOST_STUCK * self.c._flow.concurrency:
-            self.session.fail(
-                Stuck(
-                    f"queue {self.c._settings.queue}: {n} handlers were abandoned at their deadlines and still run; "
-                    "restart the process"
-                )
-            )
 
     async def _drain(self) -> None:
         """Let handlers end, after a stop, a pause or a refusal."""

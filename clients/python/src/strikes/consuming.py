@@ -13,7 +13,7 @@ from .backoff import doubled, jitter
 from .breaker import check as check_breaker
 from .errors import SettingError, StoreError, StrikesError, is_number
 from .queue import QueueRefused
-from .session import SettlerOptions
+from .session import Session, SettlerOptions
 
 HEARTBEAT = 10
 """Seconds, as in Go and Node.js. With that of the broker, 60 s, a frozen process keeps its messages for minutes."""
@@ -128,6 +128,21 @@ def lanes_refusal(queue: str, held: int) -> Refused | None:
         f"queue {queue!r}: {held} of its lanes are blocked, and their new messages would overtake the dead letters: "
         f"consume it with a Go consumer that has HoldLanes, or release the lanes (strikes lane list {queue})"
     )
+
+
+def position(session: Session, prefetch: int) -> str:
+    """Say where in the queue the message is that ended a session."""
+    if session.received:
+        return f"it came after message {session.last!r}" if session.last else "it came after a message without an id"
+    return "it is at the head of the queue" if prefetch == 1 else f"it is among the first {prefetch} of the queue"
+
+
+def check_stuck(session: Session, concurrency: int) -> None:
+    """End a session with Stuck if too many handlers were abandoned."""
+    n, queue = session.isolation.abandoned, session.settings.queue
+    if n >= MOST_STUCK * concurrency:
+        text = f"{n} handlers were abandoned at their deadlines and still run; restart the process"
+        session.fail(Stuck(f"queue {queue}: {text}"))
 
 
 def session_error(error: Exception) -> StrikesError:

@@ -10,6 +10,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Unpack
 
 import pika
@@ -22,8 +23,8 @@ from .blocking import THREADS, Driver, Handler, drive_late, sleep
 from .breaker import FRESH, Breaker
 from .conclude import carry, settled
 from .consuming import (
-    CARE_FOR, CLOSE_TIMEOUT, HEARTBEAT, MOST_STUCK, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, ConsumerOptions, Flow,
-    Passed, Refused, Sequence, SessionLost, Stuck, Undecodable, check_url, lanes_refusal, session_error,
+    CARE_FOR, CLOSE_TIMEOUT, HEARTBEAT, NOT_ALLOWED, PENDING_ACKS, SETTLE_TIMEOUT, ConsumerOptions, Flow, Passed,
+    Refused, Sequence, SessionLost, Undecodable, check_stuck, check_url, lanes_refusal, position, session_error,
 )
 from .control import Control
 from .counter import Counter
@@ -189,7 +190,8 @@ class _Session:
         if breaker:
             breaker.attach(self._fetch)
         self.session.dead_letters_from = sequence.dead_letters_from(time.monotonic())
-        self.driver = Driver(consumer._counter, consumer._handler, self.session, self._check_stuck)
+        stuck = partial(check_stuck, self.session, consumer._flow.concurrency)
+        self.driver = Driver(consumer._counter, consumer._handler, self.session, stuck)
         self.acks: Acks[Progress] = Acks()
         self.channel: Any = None
         self.tag = ""
@@ -250,7 +252,7 @@ class _Session:
             raise
         except pika.exceptions.ConnectionClosedByBroker as lost:
             if is_unconverted(lost):  # the broker was to deliver before it replied
-                error = Undecodable(f"{lost}; {self._position()}", unconverted=True)
+                error = Undecodable(f"{lost}; {position(self.session, self.prefetch)}", unconverted=True)
                 self._note(error)
                 raise error from None
             raise
@@ -301,7 +303,7 @@ class _Session:
         if self.wire.lost:
             wrong = str(self.wire.lost)
             if (unconverted := is_unconverted(self.wire.lost)) or is_undecodable(self.wire.lost):
-                raise Undecodable(f"{wrong}; {self._position()}", unconverted)
+                raise Undecodable(f"{wrong}; {position(self.session, self.prefetch)}", unconverted)
             raise SessionLost(f"the connection was lost: {wrong}")
         if closed := self.wire.closed(self.channel):
             raise closed
@@ -342,19 +344,6 @@ class _Session:
         """End the consumer of messages beyond the prefetch, from any thread."""
         with contextlib.suppress(Exception):  # the connection is closed
             self.wire.wake(lambda: self.channel.is_open and self.channel.basic_cancel(tag))
-
-    def _position(self) -> str:
-        if self.session.received == 0:
-            return (
-                "it is at the head of the queue"
-                if self.prefetch == 1
-                else f"it is among the first {self.prefetch} of the queue"
-            )
-        return (
-            f"it came after message {self.session.last!r}"
-            if self.session.last
-            else "it came after a message without an id"
-        )
 
     def _on_cancel(self, _frame: Any) -> None:
         self.error = self.error or SessionLost(
@@ -402,16 +391,6 @@ class _Session:
         except pika.exceptions.AMQPError as err:
             return SessionLost(repr(err))
         return None
-
-    def _check_stuck(self) -> None:
-        n = self.session.isolation.abandoned
-        if n >= MOST_STUCK * self.c._flow.concurrency:
-            self.session.fail(
-                Stuck(
-                    f"queue {self.c._settings.queue}: {n} handlers were abandoned at their deadlines and still run; "
-                    "restart the process"
-                )
-            )
 
     def _end(self, error: Exception | None) -> None:
         """Drain after a stop, a pause or a refusal; settle nothing late after a lost session."""
