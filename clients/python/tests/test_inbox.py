@@ -60,6 +60,8 @@ def test_work_that_hides_an_error_of_the_database_fails(classic, redis_url, data
     classic.publish(b"order", "order")
     env = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "REDIS_URL": redis_url, "AMQP_URL": classic.url}
     consumer = subprocess.Popen([sys.executable, "-c", program, classic.name], env=env)
-    until(lambda: classic.depth(classic.dead) == 1, "a dead letter")
-    consumer.terminate()
+    try:
+        until(lambda: classic.depth(classic.dead) == 1, "a dead letter")
+    finally:
+        consumer.terminate()
     assert consumer.wait() == 0
