@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/sqlstore"
@@ -55,7 +56,7 @@ func (s *Store) Read(ctx context.Context, of counter.Queue, _ string, page []cou
 	}
 	out := make([]string, len(page))
 	var place int
-	var data []byte
+	var data pgtype.DriverBytes
 	err := s.query(ctx, readSQL, []any{s.base.Key(of), namesOf(names)}, []any{&place, &data}, func() {
 		out[place-1] = string(data)
 	})
