@@ -56,6 +56,8 @@ func TestGrants(t *testing.T) {
 		{[]string{"dead", "list", "Q"}, grants{read: "Q.dlq", tag: "management", store: listsRecords}, "no stock", ""},
 		{[]string{"dead", "list", "--groups", "Q"}, grants{read: "Q.dlq", tag: "management", store: countsDead}, "no stock",
 			""},
+		{[]string{"dead", "list", "--error", "no stock", "Q"}, grants{read: "Q.dlq", tag: "management", store: countsDead},
+			"no stock", ""},
 		{[]string{"dead", "list", "--no-store", "Q"}, grants{read: "Q.dlq", tag: "management"}, "rejected", ""},
 		{[]string{"dead", "list", "--records", "Q"}, grants{store: listsRecords}, "no stock", ""},
 		{[]string{"dead", "list", "--dead-letter-queue", "Q.dlq", "Q"}, grants{read: "Q.dlq", store: listsRecords},
