@@ -263,7 +263,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 }
 
 // warnIdle warns if a queue, which may be a partition of another one, is paused or has no consumer, because replayed
-// messages then wait in it, and the command with them if wait is not zero.
+// messages then wait in it. If wait is not zero, the command waits for each of them to be handled.
 func (q *dlq) warnIdle(ctx context.Context, queue, of string, wait time.Duration) {
 	var paused *counter.Pause
 	if q.store != nil { // if it does not answer, the replay says so
@@ -280,8 +280,8 @@ func (q *dlq) warnIdle(ctx context.Context, queue, of string, wait time.Duration
 		return
 	}
 	if wait > 0 {
-		text += fmt.Sprintf("; this command waits %v for that (--wait), and you may interrupt it: it goes on when you repeat "+
-			"it", wait)
+		text += fmt.Sprintf("\nthis command waits %v for the next message to be handled (--wait); if you interrupt it, it "+
+			"names the command that goes on", wait)
 	}
 	fmt.Fprintln(q.stderr, text)
 }
