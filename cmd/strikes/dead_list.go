@@ -43,9 +43,9 @@ dead-letter queue, if that does no harm, and the store's records of its
 messages. strikes help dead-letters explains the harm, and KIND.
 
 With a filter, an ID or --groups, list takes the store's records, the newest
-first, if the queue holds more than 500 messages and the records are at least
-nine tenths as many. stderr says so. Otherwise, and with --read, it reads the
-queue.`,
+first, if the queue holds more than 500 messages and there are records of at
+least nine tenths of them. stderr says so. Otherwise it reads the queue, as it
+does with --read, and for an ID or a --group that no record has.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1:]) },
 	}
 	c.deadWhere.addTo(cmd)
@@ -77,7 +77,7 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
-	// they may be counted from the records, or listed
+	// the store's records may answer
 	if (c.groups || !f.Everything() && !c.records) && !c.read && q.store != nil && q.records().Knows(f) {
 		debug.SetGCPercent(400) // the process ends with its list, and collecting garbage less often makes that faster
 		q.count(ctx, f)
@@ -236,8 +236,8 @@ func (q *dlq) progress() *term.Progress {
 	return p
 }
 
-// reading is the progress of a command that reads messages, maybe all, and leaves them in the queue. It says at once
-// if that takes long.
+// reading returns the progress of a command that reads messages and leaves them in the queue. If it may read all, and
+// that takes long, reading says so immediately.
 func (q *dlq) reading(all bool) *term.Progress {
 	if q.ready > tedious && all {
 		fmt.Fprintf(q.stderr, "reading the %d messages of queue %s, which stay there if you interrupt this\n", q.ready,
@@ -253,7 +253,7 @@ const tedious = 5000
 // counts it.
 const searched = 500
 
-// runGroups prints the dead letters by kind and reason: from the store's records if byStore.
+// runGroups prints the dead letters by kind and reason. It counts the store's records if byStore is set.
 func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter, byStore bool, recorded *int) error {
 	messages, source, err := c.messages(ctx, q, f, 0, c.records || byStore)
 	if err != nil {
@@ -285,8 +285,8 @@ func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter, b
 	return c.groupsPrinted(out, out.Print(counted.Groups))
 }
 
-// answers reports whether the store's records answer for a queue that could be read. It also returns their number; nil:
-// they were not counted.
+// answers reports whether the store's records answer, although the queue could be read. It also returns their number;
+// nil: they were not counted.
 func (q *dlq) answers(ctx context.Context, f deadletter.Filter) (yes bool, recorded *int, err error) {
 	if q.counting == nil {
 		return false, nil, nil
@@ -319,7 +319,7 @@ func (c *deadList) groupsPrinted(out *render.GroupList, err error) error {
 	return err
 }
 
-// provenance names the source of the groups, its time, and the dead letters that the store does not have.
+// provenance names the source of a list or of the groups, its time, and the dead letters that the store does not have.
 func (q *dlq) provenance(recorded int, now time.Time) string {
 	from := "from the store's records at " + now.UTC().Format(time.RFC3339)
 	if q.ready < 0 {

@@ -229,7 +229,7 @@ func TestLongListsAnswerFromRecords(t *testing.T) {
 			t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
 		}
 		if strings.Contains(errs, "newest first, from the store's records at ") == tt.reads {
-			t.Errorf("%q does not name its source: %s", args, errs)
+			t.Errorf("%q names another source: %s", args, errs)
 		}
 		if tt.reads { // the queue may then have another head
 			continue
@@ -242,7 +242,7 @@ func TestLongListsAnswerFromRecords(t *testing.T) {
 	}
 }
 
-// TestHeldDeadLettersAreNotMissed: while another holds every dead letter, no command says that there is none.
+// TestHeldDeadLettersAreNotMissed: while another consumer holds every dead letter, no command says that there is none.
 func TestHeldDeadLettersAreNotMissed(t *testing.T) {
 	t.Parallel()
 	queue := newQueue(t)
