@@ -41,7 +41,7 @@ type Consumer struct {
 	Consumer string        `json:"consumer"`
 	Stopped  bool          `json:"stopped"`          // it takes no deliveries and holds none
 	Seen     time.Time     `json:"seen"`             // when it last read whether the queue is paused
-	Silent   bool          `json:"silent,omitempty"` // that is so long ago that it is frozen or dead, or cut off
+	Silent   bool          `json:"silent,omitempty"` // its last read is long ago: it is frozen or dead, or cut off
 	Ago      time.Duration `json:"-"`                // since then
 }
 

@@ -65,8 +65,8 @@ inherits AMQP_URL and REDIS_URL, because it may need them.
 
 The output of CMD is passed on whole, equal lines too: only CMD knows which of
 them matter. With --json its stdout goes to stderr. In an outage --breaker keeps
-attempts, and so the lines, few. While the reader of the output stops, as a
-pager does, messages wait unacked.
+attempts, and so the lines, few. If a pager stops reading the output, messages
+wait unacked until it reads on.
 
 Processes that CMD leaves running in its process group are killed. If consume is
 killed with SIGKILL, Linux kills CMD but not its children. So let a shell exec

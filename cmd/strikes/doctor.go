@@ -88,7 +88,8 @@ func (c *examination) addTo(cmd *cobra.Command) {
 		"fanout, direct or topic", "fanout", "direct", "topic")
 	c.addAudit(cmd)
 	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
-	cli.JSON(f, &c.json, "print one JSON object a finding, and one for all that was not examined (not_examined)")
+	cli.JSON(f, &c.json, "print one JSON object a finding, and one for all that was not examined (not_examined); "+
+		"with --fix also one a step, and one a finding that a person must fix (left)")
 }
 
 // run examines queues, or all of the virtual host if none is named, then the broker and the store.

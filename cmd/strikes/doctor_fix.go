@@ -44,7 +44,7 @@ func (c *examination) fix(ctx context.Context, checkup *doctor.Checkup, queues [
 	return true, nil
 }
 
-// stepLine is a step in JSON, or a finding that a person must fix.
+// stepLine is a step in JSON, or a finding that a person must fix (Left).
 type stepLine struct {
 	Subject string `json:"subject"`
 	Name    string `json:"name"`

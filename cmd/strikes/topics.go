@@ -143,7 +143,7 @@ Fields of status QUEUE --json:
   holding        the message for which the queue is paused
   undecodable    as above
   findings       of the doctor: what is wrong, and what to do
-  processes      that consume the queue; "silent" has stopped asking the store
+  processes      that consume the queue; a silent one does not ask the store
   notes          what could not be read, and why
 
 trouble in status --json without QUEUE, the worst first:
