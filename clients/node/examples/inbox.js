@@ -24,7 +24,7 @@ const once = (work) => async (message, attempt) => {
     const mark = await tx.query(MARK, [Buffer.from(queue), attempt.id, Buffer.from(attempt.generation), attempt.fence])
     if (mark.rowCount === 1) await work(tx, message) // otherwise the work is done already
     const { command } = await tx.query('COMMIT')
-    if (command !== 'COMMIT') throw new Error('the database rolled back: work hid an error of it')
+    if (command !== 'COMMIT') throw new Error('the database rolled back: work hid a database error')
   } catch (error) {
     throw (failed = error)
   } finally {

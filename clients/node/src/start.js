@@ -27,7 +27,7 @@ const MODES = { suspects: 'shared', off: 'untracked' }
 export async function begin(s, d) {
   d.begin(MODES[s.settings.isolation])
   if (s.breaker) {
-    // The breaker may open while a first delivery waits for its worker. A later attempt has no turn before its permit.
+    // The breaker may open while a first delivery waits for its worker. A later attempt waits for its permit first.
     if (d.fence === undefined && s.received(d) === RUN && !await s.takeWorker(d)) return giveBack(s, d)
     const instead = await s.breaker.begin(s, d)
     if (instead) return instead

@@ -14,9 +14,9 @@ import { FieldError, StoreError } from './errors.js'
  *   autoResendUnfulfilledCommands false  it is not sent again on the next connection
  *   enableReadyCheck true                without it, ioredis 5.11.1 can take a broken connection for ready
  *                                        and never replace it
- *   reconnectOnError null                it may have a command sent again
+ *   reconnectOnError null                with it, ioredis may send a command again
  *   enableAutoPipelining false           with it, ioredis 5.11.1 sends the steps as a command that no server knows
- *   stringNumbers false                  replies have numbers
+ *   stringNumbers false                  the numbers in replies must be numbers
  */
 const SAFE = {
   enableOfflineQueue: false, maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false, enableReadyCheck: true,

@@ -85,9 +85,9 @@ def is_undecodable(error: Any) -> bool:
 
 
 def with_heartbeat(url: str) -> str:
-    """Have a connection that is silent for three heartbeats taken for lost, as later versions of aiormq do.
+    """Return the URL with which aiormq takes a connection for lost after three silent heartbeats.
 
-    aiormq 6.4 waits for 183 s, whatever the heartbeat, and also without one.
+    Later versions of aiormq do so by themselves. Version 6.4 waits for 183 s, also with another heartbeat or none.
     """
     given = dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
     heartbeat = given.get("heartbeat", str(HEARTBEAT))

@@ -166,7 +166,7 @@ def failure_of(error: BaseException, timed_out: bool) -> Failed:
     cause = Cause.TIMED_OUT if timed_out else Cause.FAILED
     try:
         steering, text = steering_of(error), text_of(error)
-    except (Exception, SystemExit, GeneratorExit):  # of the user's code
+    except (Exception, SystemExit, GeneratorExit):  # raised by methods of the exception
         return Failed(error, cause, "the exception cannot be read")
     if any(isinstance(e, Reject) for e in steering):
         return Failed(error, Cause.REJECTED, text)
