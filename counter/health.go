@@ -164,14 +164,14 @@ func (c *client) examineServers(ctx context.Context) (findings []Finding, err er
 	return findings, err
 }
 
-// otherKind returns an error if the server is a Sentinel, or one of several masters of a Cluster that is asked alone. A
-// proxy in front of a Cluster may say the same of itself, and replies for all keys.
+// otherKind returns an error if the server is a Sentinel, or one of several masters of a Cluster that is asked alone.
+// Such a master refuses keys of the others with MOVED. A proxy may also say that it is a Cluster, and takes all keys.
 func (c *client) otherKind(ctx context.Context, server *redis.Client, info serverInfo) error {
 	switch {
 	case info.field("redis_mode") == "sentinel":
 		return errSentinel
 	case c.cluster == nil && info.field("cluster_enabled") == "1":
-		replies, _ := server.Pipelined(ctx, func(p redis.Pipeliner) error { // a user who may not ask: by the first step
+		replies, _ := server.Pipelined(ctx, func(p redis.Pipeliner) error { // if this is denied, a step gets the MOVED
 			for slot := range 32 {
 				p.PTTL(ctx, fmt.Sprintf("%s:{%d}", c.opts.Prefix, slot))
 			}

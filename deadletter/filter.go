@@ -78,7 +78,7 @@ func contains(why, text string) bool {
 	if strings.Contains(strings.ToLower(why), text) || strings.Contains(strings.ToLower(printable.Text(why, "")), text) {
 		return true
 	}
-	if strings.Contains(text, "<") { // a placeholder; to normalise 100,000 reasons takes a second
+	if strings.Contains(text, "<") { // only a normalised reason has placeholders, and normalising many takes long
 		why = normalise(why)
 	}
 	return strings.Contains(strings.ToLower(printable.Text(strings.Join(strings.Fields(why), " "), "")), text)

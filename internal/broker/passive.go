@@ -213,7 +213,7 @@ func OnChannel(ctx context.Context, conn *amqp.Connection, f func(*amqp.Channel)
 }
 
 // ErrNoConnection is returned by OnChannel and Look for a nil connection.
-var ErrNoConnection = errors.New("the connection is nil: dial the broker first")
+var ErrNoConnection = errors.New("the connection is nil; dial the broker first")
 
 func onChannel(conn *amqp.Connection, f func(*amqp.Channel) error) error {
 	ch, err := conn.Channel()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Documented returns the table of docs/protocol.md that follows this text: values by their names, without the
-// explanations. The test's package is in a directory of the root.
+// Documented returns the table of docs/protocol.md that follows a heading: values by their names, without the
+// explanations. The test must run in a directory of the repository's root.
 func Documented(t testing.TB, heading string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/protocol.md")
@@ -33,8 +33,8 @@ func Documented(t testing.TB, heading string) map[string]string {
 	return values
 }
 
-// SpecCases reads a file of spec/v1; spec/README.md describes it. A field that no runner knows is an error. The test's
-// package is in a directory of the root.
+// SpecCases reads a file of spec/v1; spec/README.md describes it. A field that no runner knows is an error. The test
+// must run in a directory of the repository's root.
 func SpecCases[T any](t testing.TB, file string) []T {
 	t.Helper()
 	raw, err := os.ReadFile("../spec/v1/" + file)

@@ -131,8 +131,8 @@ const sessionSQL = `SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL R
 	SET jit = off; SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 2`
 
 // run sends the queries of a batch in one round trip and one transaction. If the connection takes named statements, it
-// prepares them first. It closes the connection if its session was reset. It also does if the server is read-only,
-// because another one may be the primary.
+// prepares them first. It closes the connection if its session was reset, or if the server is read-only:
+// another one may be the primary.
 func (s *Store) run(ctx context.Context, queries ...*pgx.QueuedQuery) error {
 	conn, err := s.pool.Acquire(ctx)
 	if err != nil {

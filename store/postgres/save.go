@@ -248,7 +248,7 @@ func (s *Store) saveRound(ctx context.Context, of counter.Queue, changes []count
 
 // Where a session is not as sessionSQL makes it, isolateSQL makes the transaction READ COMMITTED. In another the
 // second statement would see the data from before the locks were taken. indexSQL has the plan use indexes as sessionSQL
-// does, and bytes sent as text in the one way that pgx reads.
+// does. It also has bytes sent in hex, the only text form of them that pgx reads.
 const (
 	isolateSQL = `SET transaction_isolation = 'read committed'`
 	// SET LOCAL would write a warning to the server's log.
