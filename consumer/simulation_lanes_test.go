@@ -197,7 +197,8 @@ func (l *simLink) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 	l.asked++
 	number := l.asked
 	l.session.world.mu.Unlock()
-	err = l.lane(ctx, number, fmt.Sprintf("claims the lanes of %q", before), func(s *counter.Memory, first bool) (string, error) {
+	what := fmt.Sprintf("claims the lanes of %q", before)
+	err = l.lane(ctx, number, what, func(s *counter.Memory, first bool) (string, error) {
 		got, err := s.OwnLanes(context.Background(), vhost, queue, before, owner)
 		if first {
 			reply = got

@@ -253,7 +253,8 @@ func TestPausesAtTheSameTime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if text := plans[1].Text(); !strings.Contains(text, "paused already") || !strings.Contains(text, "by ann: asked by ann") {
+	text := plans[1].Text()
+	if !strings.Contains(text, "paused already") || !strings.Contains(text, "by ann: asked by ann") {
 		t.Errorf("bob is told %q", text)
 	}
 }

@@ -257,8 +257,8 @@ func (j *judge) inTime(r *audit.Attempt) bool {
 	return r.Outcome == audit.OK && r.Ended.Sub(r.Began) < j.handlerTimeout-margin
 }
 
-// beside reports whether an abandoned handler ran beside it, so that the crash of their process was not counted. In Go a
-// process tells with which mode its START ran: the handler may have ended while START was on its way to a slow store.
+// beside reports whether an abandoned handler ran beside it, so that the crash of their process was not counted. A
+// process in Go logs a START with ModeBesideAbandoned, because the handler may end while START goes to a slow store.
 func (j *judge) beside(r *audit.Attempt) bool {
 	return r.Beside() || slices.ContainsFunc(r.Process.Runs, func(x *audit.Attempt) bool {
 		abandoned := x.Began.Add(j.handlerTimeout + left - unaware)

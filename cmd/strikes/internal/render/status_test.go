@@ -55,8 +55,9 @@ func TestStandingText(t *testing.T) {
 			Out: 3.14, Acked: 3},
 		Limit: &ops.Limit{Attempts: 6, Note: counter.Note{By: "jo@desk", At: earlierBy(time.Hour),
 			Why: "supplier down"}},
-		Processes: []ops.Consumer{{Consumer: "web-1", Ago: time.Second}, {Consumer: "web-2", Silent: true, Ago: 19 * time.Second}},
-		Blocked:   5,
+		Processes: []ops.Consumer{{Consumer: "web-1", Ago: time.Second},
+			{Consumer: "web-2", Silent: true, Ago: 19 * time.Second}},
+		Blocked: 5,
 		Blocking: []ops.Message{
 			{ID: "17", State: ops.Waiting, Attempt: 3, Limit: 6, Since: earlierBy(4 * time.Minute),
 				Next: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Consumer: "web-1, pid 42"},
