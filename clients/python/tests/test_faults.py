@@ -9,6 +9,7 @@ import asyncio
 import gc
 import threading
 import time
+from collections import deque
 from functools import partial
 from types import SimpleNamespace
 
@@ -412,6 +413,59 @@ def test_a_loop_that_is_closed_keeps_no_unit_of_the_lock():
     assert running == ["1", "2"]
     del loop, handler
     gc.collect()
+    free()
+
+
+@pytest.mark.parametrize("lock", ["lock", "undecided"])
+def test_a_loop_that_is_closed_waits_for_no_lock(lock):
+    units = EVERYTHING if lock == "lock" else 1
+    tickets = getattr(PROCESS.isolation, lock)
+    assert tickets.try_take(units)
+    loop, stub = asyncio.new_event_loop(), suspect(AsyncStub)
+
+    async def waiting():
+        while not tickets._line:
+            await asyncio.sleep(0.001)
+
+    async def handler(delivery):
+        raise AssertionError
+
+    task = loop.create_task(AsyncSettler("orders", stub).handle(SUSPECT, handler, lambda outcome: None))
+    loop.run_until_complete(asyncio.wait_for(waiting(), PATIENCE))
+    loop.close()
+    del loop, task, waiting, handler
+    tickets.give(units)
+    gc.collect()
+    free()
+
+
+def test_a_loop_that_is_collected_while_its_lock_is_taken():
+    class Collecting(deque):
+        def __len__(self):
+            gc.collect()
+            return super().__len__()
+
+    loop, tickets = asyncio.new_event_loop(), PROCESS.isolation.lock
+
+    async def handler(delivery):
+        loop.stop()
+        await asyncio.sleep(PATIENCE)
+
+    settled = AsyncSettler("orders", AsyncStub()).handle(Delivery(b"", "1"), handler, lambda outcome: None)
+    loop.create_task(settled)
+    del settled
+    gc.disable()
+    try:
+        loop.run_forever()
+        loop.close()
+        del loop, handler
+        tickets._line = Collecting()
+        giver = threading.Thread(target=tickets.give, args=(0,), daemon=True)
+        giver.start()
+        giver.join(PATIENCE)
+        assert not giver.is_alive()
+    finally:
+        gc.enable()
     free()
 
 

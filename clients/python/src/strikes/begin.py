@@ -209,7 +209,7 @@ def _ask(s: Session, of: Tickets, units: int, until: float) -> Steps:
     try:
         if not ticket.fired:
             yield Sleep(max(until - s.now(), 0), (ticket, s.stop))
-    except Exception:
+    except (Exception, GeneratorExit):
         if of.claim(ticket):
             of.give(units)
         raise

@@ -19,7 +19,7 @@ class Gate:
     """Is shut while the isolation lock is free and an isolated attempt is undecided. No attempt is STARTed then."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closed: Signal | None = None
 
     def shut(self) -> None:

@@ -35,7 +35,7 @@ class Late:
         self, spawn: Callable[[Steps], None], owned: bool = True, now: Callable[[], float] = time.monotonic
     ) -> None:
         self._spawn, self._owned, self._now = spawn, owned, now
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._closing = Signal()
         self._under_way = 0
         self.idle = Signal()  # fires after close, once no step is under way

@@ -1,4 +1,7 @@
-"""The signals for which deliveries wait. Threads and event loops may wait for the same one."""
+"""The signals for which deliveries wait. Threads and event loops may wait for the same one.
+
+The locks are reentrant: the garbage of a closed event loop may be collected within any line, and gives its units back.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ class Signal:
 
     def __init__(self) -> None:
         self.fired = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._callbacks: list[Callable[[], None]] = []
 
     def fire(self) -> None:
@@ -56,7 +59,7 @@ class Tickets:
 
     def __init__(self, units: int) -> None:
         self._free = units
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._line: deque[Ticket] = deque()
 
     def try_take(self, units: int = 1) -> bool:
@@ -103,8 +106,9 @@ class Tickets:
     def _grant(self) -> list[Ticket]:
         granted = []
         while self._line and self._line[0].units <= self._free:
-            ticket = self._line.popleft()
+            ticket = self._line[0]
             self._free -= ticket.units
             ticket.granted = True
+            self._line.popleft()
             granted.append(ticket)
         return granted
