@@ -268,23 +268,25 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestClean: expired rows are deleted, and no others.
+// TestClean: expired rows are deleted, and no others, with named statements and without.
 func TestClean(t *testing.T) {
-	url := migrated(t)
-	s := open(t, url+"&default_query_exec_mode=simple_protocol&bytea_output=escape")
-	do(t, url, `INSERT INTO strikes_doc (queue, name, data, version, expires)
-		SELECT 'q', convert_to('d' || i, 'UTF8'), 'x', 1, CASE i % 3 WHEN 0 THEN 0 WHEN 1 THEN 5 ELSE 9000000000000 END
-		FROM generate_series(1, 3000) i`, `INSERT INTO strikes_member (queue, "set", name, score, expires)
-		SELECT 'q', 's', name, 1, expires FROM strikes_doc`)
-	for _, sql := range []string{cleanDocs, cleanMembers} {
-		sweep, total := s.sweep(sql), 0
-		for range 4 {
-			n, err := sweep(t.Context())
-			need(t, err)
-			total += n
-		}
-		if total != 1000 {
-			t.Errorf("%d were deleted, want 1000", total)
+	for _, mode := range []string{"", "&default_query_exec_mode=simple_protocol&bytea_output=escape"} {
+		url := migrated(t)
+		s := open(t, url+mode)
+		do(t, url, `INSERT INTO strikes_doc (queue, name, data, version, expires)
+			SELECT 'q', convert_to('d' || i, 'UTF8'), 'x', 1, CASE i % 3 WHEN 0 THEN 0 WHEN 1 THEN 5 ELSE 9000000000000 END
+			FROM generate_series(1, 3000) i`, `INSERT INTO strikes_member (queue, "set", name, score, expires)
+			SELECT 'q', 's', name, 1, expires FROM strikes_doc`)
+		for _, sql := range []string{cleanDocs, cleanMembers} {
+			sweep, total := s.sweep(sql), 0
+			for range 4 {
+				n, err := sweep(t.Context())
+				need(t, err)
+				total += n
+			}
+			if total != 1000 {
+				t.Errorf("mode %q: %d were deleted, want 1000", mode, total)
+			}
 		}
 	}
 }
