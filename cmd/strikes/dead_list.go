@@ -90,14 +90,14 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 	defer q.noteBlocked(ctx)
 	byStore, recorded, err := q.answers(ctx, f)
 	switch {
-	case err != nil:
+	case err != nil && c.groups: // a list reads the queue, which this user may be allowed
 		return q.fail(err)
 	case c.groups:
 		return c.runGroups(ctx, q, f, byStore, recorded)
 	case byStore:
 		fmt.Fprintln(c.Err, "newest first, "+q.provenance(*recorded, time.Now()))
 		if counted, err := q.counting.groups(); err != nil || counted.Count == 0 {
-			return cmp.Or(err, q.nothing(seek(f)))
+			return cmp.Or(q.fail(err), q.nothing(seek(f)))
 		}
 	}
 	read := min(c.limit, math.MaxInt-1)

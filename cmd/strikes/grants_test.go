@@ -54,6 +54,8 @@ func TestGrants(t *testing.T) {
 		{[]string{"status", "Q", "--dead-letter-queue", "Q.dlq"}, grants{read: "Q Q.dlq", store: countsDead}, "holds 2", ""},
 		{[]string{"status", "--limit", "0"}, grants{tag: "management", store: countsDead}, "m3: attempt 2", ""},
 		{[]string{"dead", "list", "Q"}, grants{read: "Q.dlq", tag: "management", store: listsRecords}, "no stock", ""},
+		{[]string{"dead", "list", "--error", "no stock", "Q"}, grants{read: "Q.dlq", tag: "management", store: listsRecords},
+			"no stock", ""},
 		{[]string{"dead", "list", "--groups", "Q"}, grants{read: "Q.dlq", tag: "management", store: countsDead}, "no stock",
 			""},
 		{[]string{"dead", "list", "--error", "no stock", "Q"}, grants{read: "Q.dlq", tag: "management", store: countsDead},
