@@ -74,7 +74,9 @@ func DeadLetter(w io.Writer, m *deadletter.Message) error {
 			f.Add("possible duplicate", duplicateText)
 		}
 	}
-	f.Add("replays", fmt.Sprint(m.Replays))
+	if m.Size != deadletter.SizeUnknown {
+		f.Add("replays", fmt.Sprint(m.Replays))
+	}
 	if m.Returns > 0 {
 		f.Add("returns", "a quorum queue delivered it "+printable.Plural(int(m.Returns), "time")+
 			" before, and got it back (x-delivery-count)")
@@ -125,9 +127,9 @@ type deadLetter struct {
 	First       time.Time    `json:"first_failed,omitzero"` // attempt
 	Last        time.Time    `json:"last_failed,omitzero"`  // attempt
 	Counted     bool         `json:"counted"`               // there is a record
-	Replays     int64        `json:"replays"`
+	Replays     *int64       `json:"replays,omitempty"`
 	Returns     int64        `json:"returns,omitempty"` // to a quorum queue: x-delivery-count
-	Redelivered bool         `json:"redelivered"`
+	Redelivered *bool        `json:"redelivered,omitempty"`
 	Size        *int         `json:"size,omitempty"`
 	Fingerprint string       `json:"fingerprint,omitempty"` // which show, replay and drop take in place of the id
 
@@ -138,11 +140,10 @@ type deadLetter struct {
 func deadLetterOf(m *deadletter.Message) deadLetter {
 	d := deadLetter{
 		ID: m.ID, Queue: m.Origin.Queue, Kind: string(m.Kind()), Reason: m.Reason(), Broker: m.Origin.Reason,
-		Died: jsonl.Moment(m.Origin.Time), Replays: m.Replays, Returns: m.Returns, Redelivered: m.Redelivered,
-		Fingerprint: m.Fingerprint,
+		Died: jsonl.Moment(m.Origin.Time), Returns: m.Returns, Fingerprint: m.Fingerprint,
 	}
-	if m.Size != deadletter.SizeUnknown {
-		d.Size = &m.Size
+	if m.Size != deadletter.SizeUnknown { // the record has none of these
+		d.Replays, d.Redelivered, d.Size = &m.Replays, &m.Redelivered, &m.Size
 	}
 	if r := m.Record; r != nil {
 		d.Counted, d.Failures, d.Crashes, d.First, d.Last = true, r.Failures, r.Crashes, r.FirstTime, r.LastTime

@@ -57,6 +57,21 @@ func TestDeadLetterInFull(t *testing.T) {
 	shows(t, "deadletter.txt", out.String())
 }
 
+// TestRecordsDoNotCountReplays: only the message itself says how often it was replayed, so a record says nothing of it.
+func TestRecordsDoNotCountReplays(t *testing.T) {
+	for m, want := range map[*deadletter.Message]bool{
+		deadLetterExample(): true, deadletter.OfRecord(&counter.Record{}): false,
+	} {
+		var shown, list strings.Builder
+		lines := DeadLetters(&list, true)
+		need(t, errors.Join(DeadLetter(&shown, m), lines.Row(m), lines.Flush()))
+		if strings.Contains(shown.String(), "replays") != want || strings.Contains(list.String(), `"replays":0`) != want ||
+			strings.Contains(list.String(), `"redelivered":false`) != want {
+			t.Errorf("want %v: %s%s", want, shown.String(), list.String())
+		}
+	}
+}
+
 // TestForeignHeadersAreNamed: an operator sees why a dead letter that carries the headers of a replay has no replays.
 func TestForeignHeadersAreNamed(t *testing.T) {
 	for _, foreign := range []bool{true, false} {
