@@ -239,7 +239,7 @@ func (q *dlq) progress() *term.Progress {
 // reading returns the progress of a command that reads messages and leaves them in the queue. If it may read all, and
 // that takes long, reading says so immediately.
 func (q *dlq) reading(all bool) *term.Progress {
-	if q.ready > tedious && all {
+	if q.ready > tedious && all && q.dead.Handling.Hold {
 		fmt.Fprintf(q.stderr, "reading the %d messages of queue %s, which stay there if you interrupt this\n", q.ready,
 			q.where())
 	}

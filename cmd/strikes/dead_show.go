@@ -82,7 +82,8 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 	}
 	q.dead.Preview = 1 << 30
 	found, whole := 0, c.body || c.json
-	p := q.reading(whole || kept.dead == nil)
+	reads := whole || kept.dead == nil && (kept.removed == nil || q.ready <= searched)
+	p := q.reading(reads)
 	defer p.Finish() // progress may follow the last dead letter
 	show := func(l *deadletter.Message) error {
 		p.Finish()
@@ -101,10 +102,10 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	var bounds deadletter.Bounds
-	switch long := q.ready > searched; {
-	case whole, kept.dead == nil && (!long || kept.removed == nil):
+	switch {
+	case reads:
 		bounds.Picked, bounds.AtLeast = 1, searched
-	case long: // the store alone answers
+	case q.ready > searched: // the store alone answers
 		return asStored(fmt.Sprintf("queue %s holds %d messages; --json reads all up to this one", q.where(), q.ready))
 	}
 	for l, err := range q.dead.BrowsePart(ctx, f, bounds) {

@@ -242,6 +242,34 @@ func TestLongListsAnswerFromRecords(t *testing.T) {
 	}
 }
 
+// TestShowReadsWhatItSays: show does not say that it reads a long queue if the store's record is enough.
+func TestShowReadsWhatItSays(t *testing.T) {
+	t.Parallel()
+	queue := declaredQueue(t)
+	m := counter.Message{VHost: "/", Queue: queue, ID: "gone"}
+	store := storeOf(t, storeURL(t), queue)
+	_, err := store.Fail(t.Context(), counter.Attempt{Message: m, Token: "x"}, counter.Failure{Cause: counter.CauseFailed})
+	need(t, err)
+	need(t, store.Admin().NoteRemoved(t.Context(), "/", queue, []counter.Message{m}))
+	withChannel(t, func(ch *amqp.Channel) error {
+		need(t, ch.Confirm(false))
+		var last *amqp.DeferredConfirmation
+		for range tedious + 1 {
+			if last, err = ch.PublishWithDeferredConfirm("", queue+".dlq", true, false, amqp.Publishing{}); err != nil {
+				return err
+			}
+		}
+		last.Wait()
+		return nil
+	})
+	for _, id := range []string{"gone", "unknown"} {
+		code, out, errs := inProcess(t, queue, "dead", "show", queue, id)
+		if code != cli.ExitNothing || strings.Contains(errs, "reading the 5001 messages") != (id == "unknown") {
+			t.Errorf("%s: exit code %d: %s%s", id, code, out, errs)
+		}
+	}
+}
+
 // TestHeldDeadLettersAreNotMissed: while another consumer holds every dead letter, no command says that there is none.
 func TestHeldDeadLettersAreNotMissed(t *testing.T) {
 	t.Parallel()
