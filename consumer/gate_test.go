@@ -51,6 +51,7 @@ type gated struct {
 	ran        chan string // ids, as their handlers run
 	ended      chan error
 	tags       uint64
+	stop       func()
 }
 
 func newGated(t *testing.T, c Consumer, settings ...func(*Consumer)) *gated {
@@ -66,6 +67,7 @@ func newGated(t *testing.T, c Consumer, settings ...func(*Consumer)) *gated {
 		c.Handler = func(_ context.Context, d amqp.Delivery) error { g.ran <- d.MessageId; return nil }
 	}
 	ctx, stop := context.WithCancel(context.Background())
+	g.stop = stop
 	var calls []string
 	go func() {
 		g.ended <- g.session(c).serve(ctx, &link{channel: quietWire{&calls}, deliveries: g.deliveries})
@@ -214,6 +216,27 @@ func TestAcksUnderWayGoOutBeforeAnIsolatedAttempt(t *testing.T) {
 		if synctest.Wait(); before != "ack multiple=false" {
 			t.Errorf("the isolated attempt: %q", before)
 		}
+	})
+}
+
+// TestStopBeforeAnIsolatedAttempt: a session that ends while acks are awaited begins no attempt.
+func TestStopBeforeAnIsolatedAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, Consumer{Prefetch: 1, Concurrency: 2})
+		g.store.suspect(t, "suspect")
+		slow := slowAck{g.acks, make(chan struct{})}
+		g.tags++
+		g.deliveries <- amqp.Delivery{Acknowledger: slow, DeliveryTag: g.tags, MessageId: "handled"}
+		synctest.Wait()
+		g.deliver("suspect", true)
+		synctest.Wait()
+		before := g.store.steps.Load()
+		g.stop()
+		synctest.Wait()
+		if n := g.store.steps.Load() - before; n > 0 {
+			t.Errorf("%d steps for an attempt that could not run", n)
+		}
+		close(slow.release)
 	})
 }
 

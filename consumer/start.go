@@ -23,6 +23,9 @@ func (s *session) startIsolated(ctx context.Context, d *delivery) (step, error) 
 		case <-ctx.Done(): // a session that is lost sends none
 		}
 	})
+	if ctx.Err() != nil {
+		return s.giveBack(ctx, d), nil
+	}
 	d.mode = decideMode(s.isolation.abandoned.Load())
 	next, err := s.sendStart(ctx, d, stepIsolate)
 	if next != stepRun {

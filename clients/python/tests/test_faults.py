@@ -469,6 +469,20 @@ def test_a_loop_that_is_collected_while_its_lock_is_taken():
     free()
 
 
+def test_a_stop_while_acks_are_awaited_begins_no_attempt(monkeypatch):
+    stub = suspect()
+    settler = Settler("orders", stub)
+
+    def flushed(port):
+        threading.Timer(0.01, settler.stop).start()
+        return Signal()
+
+    monkeypatch.setattr("strikes.settler._One.flushed", flushed)
+    assert settler.handle(SUSPECT, failing(ValueError()), lambda outcome: None) is Outcome.LEAVE
+    assert [call.name for call in stub.sent] == ["start"]
+    free()
+
+
 def test_a_handler_is_cancelled_before_it_is_abandoned(monkeypatch):
     """The event loop stalls beyond the deadline, for longer than a handler has to return."""
     monkeypatch.setattr(aio, "ABANDON_AFTER", 0.3)

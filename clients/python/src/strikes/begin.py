@@ -64,7 +64,9 @@ def start_isolated(s: Session, d: Progress) -> Steps:
             return (yield from give_back(s, d))
         sent = s.port.flushed()
         if not sent.fired:  # acks that are not sent die with the process
-            yield Sleep(LOCKED_PATIENCE, (sent,))
+            yield Sleep(LOCKED_PATIENCE, (sent, s.stop))
+        if s.stop.fired:
+            return (yield from give_back(s, d))
         d.mode = decide.mode(s.isolation.abandoned)
         step, error = yield from _send_start(s, d)
         if step is Step.RUN and d.mode is steps.Mode.ISOLATED and not s.stop.fired:
