@@ -240,14 +240,14 @@ func TestStopBeforeAnIsolatedAttempt(t *testing.T) {
 	})
 }
 
-// foreign is a store in which another program overwrites the record of each attempt that runs, until it is mended.
+// foreign is a store in which another program overwrites the record of each attempt that runs, until it is repaired.
 type foreign struct {
 	*mute
-	mended *atomic.Bool
+	repaired *atomic.Bool
 }
 
 func (f foreign) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
-	if !f.mended.Load() {
+	if !f.repaired.Load() {
 		return counter.ErrForeign
 	}
 	return f.mute.End(ctx, a, succeeded)
@@ -257,8 +257,8 @@ func (f foreign) End(ctx context.Context, a counter.Attempt, succeeded bool) err
 // neither shuts the gate nor keeps other messages from being isolated.
 func TestForeignRecordDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mended := new(atomic.Bool)
-		g := newGated(t, Consumer{}, func(c *Consumer) { c.Counter = foreign{c.Counter.(*mute), mended} })
+		repaired := new(atomic.Bool)
+		g := newGated(t, Consumer{}, func(c *Consumer) { c.Counter = foreign{c.Counter.(*mute), repaired} })
 		g.store.suspect(t, "m1")
 		g.store.suspect(t, "m2")
 		for _, id := range []string{"m1", "m2"} {
@@ -271,7 +271,7 @@ func TestForeignRecordDecides(t *testing.T) {
 		if g.isolation.gate.opened() != nil {
 			t.Error("the gate is shut")
 		}
-		mended.Store(true)
+		repaired.Store(true)
 		time.Sleep(5 * time.Second) // each END is sent again
 	})
 }

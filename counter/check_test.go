@@ -112,8 +112,6 @@ func TestCheckOfACluster(t *testing.T) {
 				switch {
 				case cmd == "INFO":
 					to.WriteBulk("redis_mode:cluster\r\ncluster_enabled:1\r\n")
-				case cmd == "CLUSTER":
-					to.WriteBulk("cluster_size:3\r\n")
 				case cmd == "PTTL" && !forwards && strings.HasSuffix(args[0], "5}"):
 					to.WriteError("MOVED 1234 127.0.0.1:1")
 				default:

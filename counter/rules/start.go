@@ -101,8 +101,9 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 	return end(ReplyRun, true)
 }
 
-// Begun makes an open attempt isolated: from now on the death of its process counts. An attempt that was opened beside
-// an abandoned handler becomes isolated too, if that handler returned before the store replied to START.
+// Begun makes the open attempt of its token isolated: from now on the death of its process counts. The attempt is
+// reserved. Or Start opened it beside an abandoned handler, its reply was lost, and Start was repeated as isolated,
+// because the handler had returned by then.
 func Begun(r *Record, q *Queue, a Attempt, now time.Time) (Reply, time.Duration) {
 	now = now.Truncate(time.Millisecond)
 	switch {
