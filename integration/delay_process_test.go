@@ -58,6 +58,11 @@ func (m *mortal) Start(ctx context.Context, a counter.Attempt, mode counter.Mode
 	return reply, err
 }
 
+func (m *mortal) Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error) {
+	_ = m.write("isolated", a.ID, a.Token) // before the store knows of it: it may take the step, and lose the reply
+	return m.hurried.Begun(ctx, a)
+}
+
 func (m *mortal) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	m.pass("before FAIL")
 	reply, err := m.hurried.Fail(ctx, a, f)
