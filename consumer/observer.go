@@ -84,13 +84,37 @@ func (s *settings) observe(ctx context.Context, d *delivery, e Event) {
 			e.Err = d.outcome.err
 		}
 	}
-	if logs { // a Logger's handler is user code, which may panic
-		s.guard("Logger", func() { s.log(context.WithoutCancel(ctx), level, d, e) })
+	if logs {
+		s.log(context.WithoutCancel(ctx), level, d, e)
 	}
 	if s.Observer != nil {
 		s.guard("Observer", func() { s.Observer.Observe(context.WithoutCancel(ctx), e) })
 	}
 }
+
+// logger returns the Logger, behind a guard; one that is silent if it is nil.
+func (c *Consumer) logger() *slog.Logger {
+	if c.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	if _, guarded := c.Logger.Handler().(guardedLog); guarded { // as that of a partition
+		return c.Logger
+	}
+	return slog.New(guardedLog{c.Logger.Handler()})
+}
+
+// guardedLog is the handler of a Logger. It is user code, which may panic or call runtime.Goexit. The line is lost then,
+// and the caller goes on.
+type guardedLog struct{ slog.Handler }
+
+func (g guardedLog) Handle(ctx context.Context, line slog.Record) (err error) {
+	apart(func() { err = g.Handler.Handle(ctx, line) })
+	return err
+}
+
+func (g guardedLog) WithAttrs(attrs []slog.Attr) slog.Handler { return guardedLog{g.Handler.WithAttrs(attrs)} }
+
+func (g guardedLog) WithGroup(name string) slog.Handler { return guardedLog{g.Handler.WithGroup(name)} }
 
 // levels are those of the outcomes that the Logger gets.
 var levels = map[Outcome]slog.Level{OutcomeDeadLetter: slog.LevelWarn, OutcomeRetry: slog.LevelDebug}

@@ -1,7 +1,6 @@
 package consumer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +61,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	}
 	delays := backoff.NewExponentialBackOff()
 	delays.InitialInterval, delays.MaxInterval = 100*time.Millisecond, 2*time.Second
-	log, after := cmp.Or(c.Logger, silent), newLate()
+	log, after := c.logger(), newLate()
 	defer after.close()
 	var kept rooms
 	defer func() { kept.close() }()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"reflect"
 	"time"
@@ -192,9 +191,6 @@ func isNil(c Counter) bool {
 	return c == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// silent is the Logger of a consumer without one.
-var silent = slog.New(slog.DiscardHandler)
-
 func (c *Consumer) withDefaults() Consumer {
 	out, _ := c.withFeatures() // Validate returns the error
 	out.MaxRetries = max(cmp.Or(out.MaxRetries, DefaultMaxRetries), -1)
@@ -211,7 +207,7 @@ func (c *Consumer) withDefaults() Consumer {
 	out.ConsumerTimeout = cmp.Or(out.ConsumerTimeout, DefaultConsumerTimeout)
 	out.DrainTimeout = cmp.Or(out.DrainTimeout, DefaultDrainTimeout)
 	out.Name = cmp.Or(out.Name, thisProcess)
-	out.Logger = cmp.Or(out.Logger, silent)
+	out.Logger = out.logger()
 	return out
 }
 
