@@ -112,7 +112,9 @@ func (g guardedLog) Handle(ctx context.Context, line slog.Record) (err error) {
 	return err
 }
 
-func (g guardedLog) WithAttrs(attrs []slog.Attr) slog.Handler { return guardedLog{g.Handler.WithAttrs(attrs)} }
+func (g guardedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return guardedLog{g.Handler.WithAttrs(attrs)}
+}
 
 func (g guardedLog) WithGroup(name string) slog.Handler { return guardedLog{g.Handler.WithGroup(name)} }
 

@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer/internal/delay"
+	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
@@ -87,4 +88,34 @@ func TestAMoveThatIsRepeatedIsOneFailure(t *testing.T) {
 			t.Errorf("%d failures after %d copies, want 1 after 4", failed, sent)
 		}
 	})
+}
+
+// stopsInFail is a store during whose FAIL the session is stopped.
+type stopsInFail struct {
+	*store
+	stop func()
+}
+
+func (s stopsInFail) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
+	s.stop()
+	return s.store.Fail(ctx, a, f)
+}
+
+// TestNoMoveAfterAStop: the store asks for a move, and the session has been stopped. No copy is published, and the
+// message returns to its queue with the count.
+func TestNoMoveAfterAStop(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	b := newBench()
+	s := b.session(Consumer{Counter: stopsInFail{b.store, stop}, Handler: func(context.Context, amqp.Delivery) error {
+		return RetryAfter(errBoom, time.Hour)
+	}})
+	r := find[*delayRoom](s.rooms)
+	r.above, r.send = time.Minute, func(context.Context, string, string, amqp.Publishing) error {
+		t.Error("a copy was published after the stop")
+		return nil
+	}
+	if outcome, _ := s.handle(ctx, b.delivery(false)); outcome != OutcomeLeave {
+		t.Errorf("the message has the outcome %v", outcome)
+	}
+	b.expect(t, "", `"" 1+0 marked false`)
 }

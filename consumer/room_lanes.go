@@ -155,16 +155,11 @@ func (r *laneRoom) beforeSettlement(ctx context.Context, d *delivery, next step)
 	act := counter.LaneLeave
 	if next == stepDeadLetter {
 		act = counter.LaneBlock
+		<-r.s.acks.Sent() // else a handled message before it could return, and be dead-lettered behind it
 	}
 	next, err := r.ask(ctx, d, act)
-	if err != nil {
-		return 0, err
-	}
-	in.passed = true
-	if next == stepDeadLetter {
-		<-r.s.acks.Sent() // else a message before it could return, and find its position taken
-	}
-	return next, nil
+	in.passed = err == nil
+	return next, err
 }
 
 // ask sends a step of the lane, and returns the delivery's next step. It repeats a step that the store did not answer,

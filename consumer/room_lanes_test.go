@@ -384,6 +384,58 @@ func TestOtherLanesGoOn(t *testing.T) {
 	}
 }
 
+// blocksAfter is a store that notes the settlements of the session before each message that blocks a lane.
+type blocksAfter struct {
+	*counter.Memory
+	acks *channel
+	seen chan string
+}
+
+func (b blocksAfter) StepLane(ctx context.Context, step counter.LaneStep) (counter.LaneReply, error) {
+	if step.Act == counter.LaneBlock {
+		b.seen <- b.acks.String()
+	}
+	return b.Memory.StepLane(ctx, step)
+}
+
+// TestAcksOfALaneGoBeforeItsDeadLetter: the ack of a handled message waits for a message of another lane. It is sent
+// before a message behind it blocks their lane: it could come back, and be dead-lettered behind that one.
+func TestAcksOfALaneGoBeforeItsDeadLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := unobserved()
+		store := blocksAfter{b.store.Memory, b.acks, make(chan string, 1)}
+		s := b.session(Consumer{Counter: store, Ordered: true, Concurrency: 2, Prefetch: 30, HoldLanes: true,
+			Lane: func(d amqp.Delivery) string { return d.RoutingKey },
+			Handler: func(_ context.Context, d amqp.Delivery) error {
+				switch d.MessageId {
+				case "slow":
+					time.Sleep(20 * time.Second)
+				case "dead":
+					return Reject(errBoom)
+				}
+				return nil
+			}})
+		blocked := find[*laneRoom](s.rooms).blocked
+		need(t, blocked.Own(t.Context(), func(context.Context) error { return nil }))
+		need(t, blocked.ReadAll(t.Context()))
+		deliveries := make(chan amqp.Delivery, 4)
+		for i, id := range []string{"slow", "handled", "dead", "behind"} {
+			d := b.delivery(false)
+			d.DeliveryTag, d.MessageId, d.RoutingKey = uint64(i+1), id, map[string]string{"slow": "b"}[id]
+			deliveries <- d
+		}
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		defer stop()
+		_ = s.serve(ctx, &link{channel: quietWire{new([]string)}, deliveries: deliveries})
+		if before := <-store.seen; before != "ack multiple=false" {
+			t.Errorf("the lane was blocked after %q", before)
+		}
+		if got := b.acks.String(); !strings.HasPrefix(got, "ack multiple=false, nack requeue=false") {
+			t.Errorf("settled: %s; want the ack before the dead letter", got)
+		}
+	})
+}
+
 // endlessLanes is a store whose list of blocked lanes has no end.
 type endlessLanes struct {
 	*counter.Memory

@@ -93,6 +93,27 @@ func TestStopWaitsForHandlers(t *testing.T) {
 	}
 }
 
+// TestASettlementThatHangsClosesTheChannel: a connection that blocks takes no ack. The session does not wait for it. It
+// closes its channel, because the connection may serve other sessions, and the broker takes the delivery back.
+func TestASettlementThatHangsClosesTheChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, slow := unobserved(), make(chan struct{})
+		d := b.delivery(false)
+		d.Acknowledger = slowAck{b.acks, slow}
+		deliveries := make(chan amqp.Delivery, 1)
+		deliveries <- d
+		ctx, stop := context.WithTimeout(t.Context(), time.Second)
+		defer stop()
+		var calls []string
+		err := b.session(Consumer{Handler: ok, DrainTimeout: time.Second}).serve(ctx,
+			&link{channel: quietWire{&calls}, deliveries: deliveries})
+		if !errors.Is(err, ErrUncleanStop) || strings.Join(calls, " ") != "close" {
+			t.Errorf("calls %q, the session ended with %v", calls, err)
+		}
+		close(slow)
+	})
+}
+
 // unobserved is a bench that notes no events, which many goroutines may make.
 func unobserved() bench {
 	b := newBench()
