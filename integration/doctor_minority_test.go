@@ -16,10 +16,8 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/doctor"
-	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
-	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -29,9 +27,8 @@ import (
 func TestDoctorSeesAMinority(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	c := servertest.Own(t, cluster.StartRabbitMQ, servers.RabbitMQOptions{Management: true,
-		Config: "cluster_partition_handling = ignore\n"})
-	last := c.Nodes[0]
+	nodes := rabbitCluster(t)
+	last := nodes[0]
 	conn, err := amqp.Dial(last.URL)
 	need(t, err)
 	defer conn.CloseDeadline(time.Now().Add(time.Second))
@@ -53,9 +50,9 @@ func TestDoctorSeesAMinority(t *testing.T) {
 	}
 	need(t, last.Ctl(t.Context(), "set_vm_memory_high_watermark", "0.6"))
 	sees("")
-	need(t, c.Nodes[2].Kill())
+	need(t, nodes[2].Kill())
 	sees("warning queue-member-down, warning queue-member-down") // also of the dead-letter queue
-	need(t, c.Nodes[1].Kill())
+	need(t, nodes[1].Kill())
 	sees("error queue-minority, error queue-minority")
 	handler := func(context.Context, amqp.Delivery) error { return nil }
 	err = (&consumer.Consumer{Queue: "orders", Counter: counter.NewMemory(nil), Handler: handler}).

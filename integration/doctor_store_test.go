@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -149,9 +148,7 @@ func TestDoctorStoreAway(t *testing.T) {
 func TestDoctorExaminesACluster(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	cluster := private(t, func(ctx context.Context) (*cluster.Redis, error) {
-		return cluster.StartRedis(ctx, 5*time.Second)
-	})
+	cluster := startRedisCluster(t, 5*time.Second)
 	for _, node := range cluster.Nodes {
 		ask(t, client(t, node), "CONFIG SET appendonly yes")
 	}
@@ -170,9 +167,7 @@ func TestDoctorExaminesACluster(t *testing.T) {
 func TestDoctorGrantOnACluster(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	cluster := private(t, func(ctx context.Context) (*cluster.Redis, error) {
-		return cluster.StartRedis(ctx, 5*time.Second)
-	})
+	cluster := startRedisCluster(t, 5*time.Second)
 	setUser := func(rights string) {
 		for _, node := range cluster.Nodes {
 			ask(t, client(t, node), "CONFIG SET appendonly yes")
@@ -212,10 +207,9 @@ func TestDoctorGrantOnACluster(t *testing.T) {
 }
 
 // moveSlot calls f while the slot of a queue moves from one master to another.
-func moveSlot(t *testing.T, cluster *cluster.Redis, queue string, f func(from, to *servers.Redis, slot int64)) {
+func moveSlot(t *testing.T, cluster *redisCluster, queue string, f func(from, to *servers.Redis, slot int64)) {
 	t.Helper()
-	from, err := cluster.Master(t.Context(), "{%2F/"+queue+"}")
-	need(t, err)
+	from := cluster.master(t, "{%2F/"+queue+"}")
 	to := cluster.Nodes[0]
 	if to == from {
 		to = cluster.Nodes[1]

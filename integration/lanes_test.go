@@ -121,7 +121,7 @@ type blockedLanes struct {
 	seed     uint64
 	counts   *counter.Counter // reaches the store without faults
 	rnd      *rand.Rand
-	broker   *rig.Node
+	broker   *rig.Broker
 	fleet    fleet.Fleet
 	faults   map[string]int // done, by their kind
 	injected int
@@ -134,15 +134,15 @@ type blockedLanes struct {
 }
 
 // lanesBroker is a broker that may be killed, if the test kills it.
-func lanesBroker(t *testing.T) *rig.Node {
+func lanesBroker(t *testing.T) *rig.Broker {
 	t.Helper()
 	if *lanesRestarts > 0 && os.Getenv("AMQP_URL") == "" {
 		r := privateBroker(t, servers.RabbitMQOptions{Management: true})
 		t.Setenv("AMQP_URL", r.URL)
 		t.Setenv("STRIKES_MANAGEMENT_URL", r.ManagementURL)
-		return &rig.Node{URL: r.URL, Private: r}
+		return &rig.Broker{URL: r.URL, Private: r}
 	}
-	return &rig.Node{URL: brokerURL(t), KillCommand: *lanesKill, StartCommand: *lanesStart}
+	return &rig.Broker{URL: brokerURL(t), KillCommand: *lanesKill, StartCommand: *lanesStart}
 }
 
 // startFleet starts the consumers.
@@ -150,12 +150,12 @@ func (h *blockedLanes) startFleet(t *testing.T, seed uint64) {
 	t.Helper()
 	prefix := uniqueName(t, "strikes")
 	h.counts, h.faults = ofPrefix(t, prefix), map[string]int{}
-	broker, store := &rig.Broker{Node: h.broker, Nodes: []*rig.Node{h.broker}}, &rig.Store{URL: redisURL(t)}
+	store := &rig.Store{URL: redisURL(t)}
 	h.fleet.Fail = func(err error) { t.Error(err) }
 	t.Cleanup(h.fleet.Close)
 	ctx := context.WithoutCancel(t.Context())
 	for i := range 3 {
-		seat, err := h.fleet.NewSeat(ctx, broker, store, laneStoreOdds.Treat(seed+uint64(i)))
+		seat, err := h.fleet.NewSeat(ctx, h.broker, store, laneStoreOdds.Treat(seed+uint64(i)))
 		need(t, err)
 		seat.Command = func(int) (*exec.Cmd, io.Closer, error) {
 			return fleet.Command(worker{Lanes: &laneChild{Seat: i, AMQP: seat.AMQP, Redis: seat.Redis, Runs: store.URL,

@@ -15,10 +15,8 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
-	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/ops"
 	"github.com/strikesmq/strikes/topology"
@@ -29,11 +27,11 @@ import (
 func TestAQueueWhoseNodeIsDown(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	c := servertest.Own(t, cluster.StartRabbitMQ, servers.RabbitMQOptions{Management: true})
+	nodes := rabbitCluster(t)
 	ctx, dials := t.Context(), [2]*amqp.Connection{}
 	for i := range dials {
 		var err error
-		dials[i], err = amqp.Dial(c.Nodes[i].URL)
+		dials[i], err = amqp.Dial(nodes[i].URL)
 		need(t, err)
 		defer dials[i].Close()
 	}
@@ -64,17 +62,17 @@ func TestAQueueWhoseNodeIsDown(t *testing.T) {
 	const letters = 20
 	var held atomic.Int64
 	worker := consumer.Consumer{Queue: "work", Counter: counter.NewMemory(nil), Prefetch: letters,
-		Check:   consumer.Check{Management: c.Nodes[0].ManagementURL, HTTPClient: route.HTTPClient},
+		Check:   consumer.Check{Management: nodes[0].ManagementURL, HTTPClient: route.HTTPClient},
 		Handler: func(context.Context, amqp.Delivery) error { return consumer.Reject(errPoison) },
 		Observer: observer(func(e consumer.Event) {
 			if e.Outcome == consumer.OutcomeHold {
 				held.Add(1)
 			}
 		})}
-	dial := consumer.Dialer(c.Nodes[0].URL, amqp.Config{})
+	dial := consumer.Dialer(nodes[0].URL, amqp.Config{})
 	stop := runConsumer(t, worker, dial)
 	eventually(t, "a consumer", func() bool { return depth("work").Consumers == 1 })
-	need(t, c.Nodes[1].Kill())
+	need(t, nodes[1].Kill())
 
 	need(t, broker.OnChannel(ctx, up, func(ch *amqp.Channel) (err error) {
 		for range letters {
@@ -87,7 +85,7 @@ func TestAQueueWhoseNodeIsDown(t *testing.T) {
 		t.Errorf("a new consumer: %v", err)
 	}
 	asked := time.Now()
-	found, err := doctor.Examine(ctx, up, inspect.Need{Queue: "work", Closely: true, Management: c.Nodes[0].ManagementURL,
+	found, err := doctor.Examine(ctx, up, inspect.Need{Queue: "work", Closely: true, Management: nodes[0].ManagementURL,
 		HTTPClient: route.HTTPClient})
 	if err != nil || !slices.ContainsFunc(found, func(f inspect.Finding) bool { return f.Severe() && f.OfRoute() }) {
 		t.Errorf("the doctor: %v, %v", found, err)
@@ -115,7 +113,7 @@ func TestAQueueWhoseNodeIsDown(t *testing.T) {
 	if refused == nil || !strings.Contains(refused.Error(), `"plain" exists as a queue, and its node is down`) {
 		t.Errorf("partitions beside a plain queue: %v", refused)
 	}
-	for _, route.Management = range []string{"", c.Nodes[0].ManagementURL} {
+	for _, route.Management = range []string{"", nodes[0].ManagementURL} {
 		if err := topology.CheckRoute(ctx, up, route); !errors.As(err, new(*topology.RefusedError)) {
 			t.Errorf("a route to a queue whose node is down, management %q: %v", route.Management, err)
 		}
@@ -130,7 +128,7 @@ func TestAQueueWhoseNodeIsDown(t *testing.T) {
 	}
 	asked = time.Now()
 	all := ops.Collector{VHost: "/", Store: counter.NewMemory(nil).Admin(), Names: []string{"plain", "parts", "none"},
-		Dial: func(context.Context) (*amqp.Connection, error) { return amqp.Dial(c.Nodes[0].URL) }}
+		Dial: func(context.Context) (*amqp.Connection, error) { return amqp.Dial(nodes[0].URL) }}
 	defer all.Close()
 	o, err := all.All(ctx)
 	if err != nil || o.Broker != nil || len(o.Queues) != 3 {
@@ -153,7 +151,7 @@ func TestAQueueWhoseNodeIsDown(t *testing.T) {
 		t.Errorf("four statuses took %v", took)
 	}
 
-	need(t, c.Nodes[1].Start(context.WithoutCancel(ctx)))
+	need(t, nodes[1].Start(context.WithoutCancel(ctx)))
 	eventually(t, "all dead letters", func() bool { return depth("work.dlq").Messages == letters })
 	stop()
 }

@@ -12,7 +12,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
-	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
@@ -23,9 +22,7 @@ import (
 func TestSlotMovesWhileMessagesFail(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
-	cluster := private(t, func(ctx context.Context) (*cluster.Redis, error) {
-		return cluster.StartRedis(ctx, 5*time.Second)
-	})
+	cluster := startRedisCluster(t, 5*time.Second)
 	queue := declared(t, topology.Quorum)
 	const messages = 100
 	publish(t, queue, "m", messages)

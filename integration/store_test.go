@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -272,9 +271,7 @@ func TestStoreCheck(t *testing.T) {
 // TestStoreCluster: the steps on a Cluster, a slot a queue; then the master of a queue dies.
 func TestStoreCluster(t *testing.T) {
 	t.Parallel()
-	cluster := private(t, func(ctx context.Context) (*cluster.Redis, error) {
-		return cluster.StartRedis(ctx, time.Second)
-	})
+	cluster := startRedisCluster(t, time.Second)
 	c := dialStore(t, servertest.Patient(t, cluster.URL))
 	takeSteps(t, c)
 	if _, err := c.Check(t.Context()); err != nil {
@@ -311,9 +308,7 @@ func TestStoreCluster(t *testing.T) {
 		t.Errorf("50 queues share %d slots", len(slots))
 	}
 
-	master, err := cluster.Master(t.Context(), "{%2F/orders}")
-	need(t, err)
-	survives(t, dialStore(t, cluster.URL), master)
+	survives(t, dialStore(t, cluster.URL), cluster.master(t, "{%2F/orders}"))
 }
 
 // survives kills the master and takes the same step, with the same token, until it is answered, as a consumer does. The

@@ -106,7 +106,7 @@ func (s Subject) killed(t *testing.T, marks bool, store string) {
 	b, broker := newBench(t, s, s.Server(t)), servertest.Broker(t, servers.RabbitMQOptions{})
 	c := child{Subject: s.Name, Addr: b.addr, Database: b.name, AMQP: broker.URL, Store: store,
 		Queue: "inbox." + uuid.NewString(), Marks: marks}
-	c.publish(t, &rig.Node{URL: broker.URL, Private: broker})
+	c.publish(t, &rig.Broker{URL: broker.URL, Private: broker})
 	began, restarting, restarted := time.Now(), panics.Group{}, 0
 	for i := range *kills {
 		if (i+1)*(*restarts) / *kills > restarted {
@@ -145,7 +145,7 @@ func (s Subject) killed(t *testing.T, marks bool, store string) {
 }
 
 // publish declares the queue and fills it.
-func (c child) publish(t *testing.T, to *rig.Node) {
+func (c child) publish(t *testing.T, to *rig.Broker) {
 	t.Helper()
 	need(t, to.OnConnection(func(conn *amqp.Connection) error {
 		return topology.Declare(t.Context(), conn, topology.Spec{Queue: c.Queue})

@@ -14,8 +14,7 @@ import (
 
 // Proxy passes on the connections to a loopback port of its own. Its methods are safe for concurrent use.
 type Proxy struct {
-	targets  []string                       // the servers, which it dials in turn
-	dialled  atomic.Int64                   // how often
+	target   string                         // the server
 	treat    func(words []string) Treatment // of each request; nil: bytes are passed on as they come
 	listener net.Listener
 	tasks    sync.WaitGroup
@@ -24,7 +23,6 @@ type Proxy struct {
 
 	latency atomic.Int64 // of each chunk, in nanoseconds
 	mute    atomic.Bool  // the bytes of the server are dropped
-	deaf    atomic.Bool  // the bytes of the client are
 	refuse  atomic.Bool  // connections are refused
 
 	mu     sync.Mutex
@@ -41,18 +39,19 @@ type pair struct {
 	cut            context.CancelFunc
 }
 
-// New starts a proxy of the server at HOST:PORT, or of several, to which its connections lead in turn. It ends with
-// Close; when ctx is done it refuses new connections.
-func New(ctx context.Context, targets ...string) (*Proxy, error) {
-	return start(ctx, targets, nil)
-}
+// New starts a proxy of the server at HOST:PORT. It ends with Close; when ctx is done it refuses new connections.
+func New(ctx context.Context, target string) (*Proxy, error) { return NewStore(ctx, target, nil) }
 
-func start(ctx context.Context, targets []string, treat func(words []string) Treatment) (*Proxy, error) {
+// NewStore starts a proxy of a store that speaks RESP2, as Redis does, at target, HOST:PORT. It asks treat about each
+// request; nil: it passes on bytes, as New does. The words of a request begin with the command. Several goroutines may
+// call treat. A connection that loses something stays open, as it does when a network drops packets: the client finds
+// out by its own timeout. It ends as New's does.
+func NewStore(ctx context.Context, target string, treat func(words []string) Treatment) (*Proxy, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fmt.Errorf("proxy of %q: %w", targets, err)
+		return nil, fmt.Errorf("proxy of %s: %w", target, err)
 	}
-	p := &Proxy{targets: targets, treat: treat, listener: listener, pairs: map[*pair]bool{}}
+	p := &Proxy{target: target, treat: treat, listener: listener, pairs: map[*pair]bool{}}
 	p.ctx, p.cancel = context.WithCancel(ctx)
 	p.tasks.Go(p.accept)
 	return p, nil
@@ -84,8 +83,8 @@ func (p *Proxy) join(client net.Conn) {
 	if p.refuse.Load() {
 		return
 	}
-	server := p.dial()
-	if server == nil {
+	server, err := (&net.Dialer{Timeout: time.Second}).DialContext(p.ctx, "tcp", p.target)
+	if err != nil {
 		return
 	}
 	defer server.Close()
@@ -118,20 +117,9 @@ func (p *Proxy) join(client net.Conn) {
 			_ = client.Close()
 		}
 	})
-	p.copy(c, server, client, func() bool { return c.half.Load() || p.deaf.Load() })
+	p.copy(c, server, client, c.half.Load)
 	_ = server.Close()
 	down.Wait()
-}
-
-// dial connects to the next server that accepts a connection; nil: none does.
-func (p *Proxy) dial() net.Conn {
-	for range p.targets {
-		next := p.targets[int(p.dialled.Add(1)-1)%len(p.targets)]
-		if conn, err := (&net.Dialer{Timeout: time.Second}).DialContext(p.ctx, "tcp", next); err == nil {
-			return conn
-		}
-	}
-	return nil
 }
 
 // copy passes on the bytes of from until either side is closed. While it drops data, it still reads; afterwards it
@@ -207,12 +195,6 @@ func (p *Proxy) Mute(on bool) {
 	if !on {
 		p.Cut()
 	}
-}
-
-// Block drops the bytes of both sides, silently, as a firewall does. Turned off, it cuts the connections.
-func (p *Proxy) Block(on bool) {
-	p.deaf.Store(on)
-	p.Mute(on)
 }
 
 // Refuse cuts the connections and every new one, until it is turned off.

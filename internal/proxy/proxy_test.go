@@ -24,7 +24,6 @@ func TestFaults(t *testing.T) {
 		"Cut":    {(*Proxy).Cut, (*Proxy).Cut, "closed", "hello"},
 		"Halve":  {(*Proxy).Halve, (*Proxy).Cut, "silent", "hello"},
 		"Mute":   {func(p *Proxy) { p.Mute(true) }, func(p *Proxy) { p.Mute(false) }, "silent", "silent"},
-		"Block":  {func(p *Proxy) { p.Block(true) }, func(p *Proxy) { p.Block(false) }, "silent", "silent"},
 		"Refuse": {func(p *Proxy) { p.Refuse(true) }, func(p *Proxy) { p.Refuse(false) }, "closed", "closed"},
 	} {
 		for kind, treat := range map[string]map[string]Treatment{"bytes": nil, "requests": {}} {
@@ -75,32 +74,4 @@ func dial(t *testing.T, p *Proxy) net.Conn {
 	need(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	return conn
-}
-
-// TestServersInTurn has connections lead to two servers in turn, and to the other one alone once one is gone.
-func TestServersInTurn(t *testing.T) {
-	servers := make([]net.Listener, 2)
-	for i := range servers {
-		var err error
-		servers[i], err = net.Listen("tcp", "127.0.0.1:0")
-		need(t, err)
-		defer servers[i].Close()
-	}
-	p, err := New(t.Context(), servers[0].Addr().String(), servers[1].Addr().String())
-	need(t, err)
-	defer p.Close()
-	for i, want := range []int{0, 1, 0, 1, 1} {
-		if i == 4 {
-			need(t, servers[0].Close())
-		}
-		conn, err := net.Dial("tcp", p.Addr())
-		need(t, err)
-		defer conn.Close()
-		need(t, servers[want].(*net.TCPListener).SetDeadline(time.Now().Add(time.Minute)))
-		server, err := servers[want].Accept()
-		if err != nil {
-			t.Fatalf("connection %d did not reach server %d: %v", i+1, want, err)
-		}
-		defer server.Close()
-	}
 }

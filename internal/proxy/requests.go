@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -31,14 +30,6 @@ const (
 	Request Part = iota + 1 // the server never gets it
 	Reply                   // the server has taken the request
 )
-
-// NewStore starts a proxy of a store that speaks RESP2, as Redis does, at target, HOST:PORT. It asks treat about each
-// request; nil: it passes on bytes, as New does. The words of a request begin with the command. Several goroutines may
-// call treat. A connection that loses something stays open, as it does when a network drops packets: the client finds
-// out by its own timeout. It ends as New's does.
-func NewStore(ctx context.Context, target string, treat func(words []string) Treatment) (*Proxy, error) {
-	return start(ctx, []string{target}, treat)
-}
 
 // sent is a request on its way.
 type sent struct {
@@ -81,7 +72,7 @@ func (p *Proxy) passRequests(c *pair, requests chan<- sent) {
 			reset(c)
 			return
 		}
-		if lost = lost || s.Lose == Request || p.deaf.Load() || c.half.Load(); lost {
+		if lost = lost || s.Lose == Request || c.half.Load(); lost {
 			continue
 		}
 		if s.Double {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -24,8 +25,8 @@ type RabbitMQOptions struct {
 	// Config is added to rabbitmq.conf, for instance "consumer_timeout = 10000".
 	Config string
 
-	// Cookie is the Erlang cookie, the same for all nodes of a cluster. If empty, a random one.
-	Cookie string
+	// Join is a broker whose cluster this one joins, and whose port mapper it uses. If nil, it is alone.
+	Join *RabbitMQ
 }
 
 // RabbitMQ is a private broker. URL and ManagementURL carry the user guest with its default password, stay the same
@@ -37,6 +38,7 @@ type RabbitMQ struct {
 	ManagementURL string // http://guest:guest@127.0.0.1:PORT, if it was asked for
 
 	opts       RabbitMQOptions
+	cookie     string // of Erlang, the same for all nodes of a cluster
 	sbin       string
 	mapper     *child
 	mapperPath string
@@ -55,19 +57,6 @@ const (
 // minutes, and then leaves nothing behind. After it has returned, ctx has no effect: the broker lives until Close.
 // Where RabbitMQ is not installed the error is exec.ErrNotFound.
 func StartRabbitMQ(ctx context.Context, opts RabbitMQOptions) (*RabbitMQ, error) {
-	r, err := NewRabbitMQ(opts)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Start(ctx); err != nil {
-		return nil, errors.Join(err, r.Close())
-	}
-	return r, nil
-}
-
-// NewRabbitMQ chooses the ports and the directory of a private broker. Start starts it. Call Close also without a
-// Start.
-func NewRabbitMQ(opts RabbitMQOptions) (*RabbitMQ, error) {
 	sbin, err := FindRabbitMQ()
 	if err != nil {
 		return nil, err
@@ -80,43 +69,51 @@ func NewRabbitMQ(opts RabbitMQOptions) (*RabbitMQ, error) {
 	if err != nil {
 		return nil, err
 	}
-	if opts.Cookie == "" {
-		opts.Cookie = rand.Text()
-	}
-	r := &RabbitMQ{server: s, opts: opts, sbin: sbin, mapperPath: mapper,
+	r := &RabbitMQ{server: s, opts: opts, cookie: rand.Text(), sbin: sbin, mapperPath: mapper,
 		URL: "amqp://guest:guest@" + s.addr(amqpPort) + "/"}
+	if opts.Join != nil {
+		r.cookie = opts.Join.cookie
+		const nodes = "\ncluster_formation.classic_config.nodes."
+		r.opts.Config += "\ncluster_formation.peer_discovery_backend = classic_config" + nodes + "1 = " + opts.Join.node() +
+			nodes + "2 = " + r.node()
+	}
 	if opts.Management {
 		r.ManagementURL = "http://guest:guest@" + s.addr(managementPort)
 	}
 	r.probe, r.args, r.env = r.answers, []string{filepath.Join(sbin, "rabbitmq-server")}, r.environment()
+	if err := r.Start(ctx); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
 	return r, nil
 }
 
-// Node is the broker's Erlang node name.
-func (r *RabbitMQ) Node() string { return "strikes" + r.port(amqpPort) + "@localhost" }
+// node is the broker's Erlang node name.
+func (r *RabbitMQ) node() string { return "strikes" + r.port(amqpPort) + "@localhost" }
 
 // DistPort is where other nodes reach this one.
 func (r *RabbitMQ) DistPort() int { return r.dir.ports[distPort] }
 
 // MapperPort is where the broker's port mapper listens.
-func (r *RabbitMQ) MapperPort() int { return r.dir.ports[mapperPort] }
-
-// AddConfig adds to rabbitmq.conf, before the first Start.
-func (r *RabbitMQ) AddConfig(text string) { r.opts.Config += text }
+func (r *RabbitMQ) MapperPort() int {
+	if r.opts.Join != nil {
+		return r.opts.Join.MapperPort()
+	}
+	return r.dir.ports[mapperPort]
+}
 
 // Start starts the broker, for the first time or again after Stop or Kill. It has the same ports and the same data.
 // Start waits until it answers. If it does not, it is stopped.
 func (r *RabbitMQ) Start(ctx context.Context) error {
-	if err := errors.Join(r.StartMapper(ctx), r.write()); err != nil {
+	if err := errors.Join(r.startMapper(ctx), r.write()); err != nil {
 		return fmt.Errorf("servers: starting RabbitMQ from %s: %w", r.sbin, err)
 	}
 	return r.server.Start(ctx)
 }
 
-// StartMapper starts the broker's port mapper, epmd, if it does not run, as Start does. The broker itself would start
-// one as a daemon, open to the network and left behind.
-func (r *RabbitMQ) StartMapper(ctx context.Context) (err error) {
-	if r.mapper.running() {
+// startMapper starts the broker's port mapper, epmd, if it does not run. The broker itself would start one as a daemon,
+// open to the network and left behind.
+func (r *RabbitMQ) startMapper(ctx context.Context) (err error) {
+	if r.opts.Join != nil || r.mapper.running() {
 		return nil
 	}
 	args := []string{r.mapperPath, "-port", r.port(mapperPort), "-address", "127.0.0.1"}
@@ -134,7 +131,7 @@ func (r *RabbitMQ) StartMapper(ctx context.Context) (err error) {
 
 // Ctl runs rabbitmqctl on the broker. An error carries its output.
 func (r *RabbitMQ) Ctl(ctx context.Context, args ...string) error {
-	all := append([]string{"--quiet", "--node", r.Node()}, args...)
+	all := append([]string{"--quiet", "--node", r.node()}, args...)
 	cmd := exec.CommandContext(ctx, filepath.Join(r.sbin, "rabbitmqctl"), all...)
 	cmd.Env, cmd.Dir = r.env, r.dir.path
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -191,7 +188,7 @@ func (r *RabbitMQ) write() (err error) {
 	}
 	for name, text := range map[string]string{
 		"rabbitmq.conf": conf + r.opts.Config + "\n", "advanced.config": "[].\n", "enabled_plugins": plugins,
-		"rabbitmq-env.conf": "", ".erlang.cookie": r.opts.Cookie, "inetrc": inetrc,
+		"rabbitmq-env.conf": "", ".erlang.cookie": r.cookie, "inetrc": inetrc,
 	} {
 		err = errors.Join(err, os.WriteFile(r.dir.join(name), []byte(text), 0o400)) // as Erlang demands of the cookie
 	}
@@ -213,10 +210,10 @@ func (r *RabbitMQ) environment() []string {
 		// broker.
 		"RUNNING_UNDER_SYSTEMD=true",
 
-		"RABBITMQ_NODENAME=" + r.Node(),
+		"RABBITMQ_NODENAME=" + r.node(),
 		"RABBITMQ_DIST_PORT=" + r.port(distPort),
 		"ERL_INETRC=" + r.dir.join("inetrc"),
-		"ERL_EPMD_PORT=" + r.port(mapperPort),
+		"ERL_EPMD_PORT=" + strconv.Itoa(r.MapperPort()),
 		"ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=" + server,
 		"RABBITMQ_CTL_ERL_ARGS=" + loopback,

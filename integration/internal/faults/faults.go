@@ -38,9 +38,6 @@ type Trouble struct {
 	lasts time.Duration
 }
 
-// node is any node of the broker.
-func (t Trouble) node() *rig.Node { return t.Broker.Nodes[t.intN(len(t.Broker.Nodes))] }
-
 // Lasting returns the kind with a fixed time for which it lasts.
 func (k Kind) Lasting(d time.Duration) Kind {
 	k.least, k.most = d, d

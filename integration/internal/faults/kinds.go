@@ -2,13 +2,11 @@ package faults
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"syscall"
 	"time"
 
-	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/pause"
@@ -35,15 +33,11 @@ var anywhere = []Kind{
 		t.forgot()
 		return err
 	}},
-	{Name: "confirms-cut", needs: "producer", Do: during(producerOf, cut, nothing)},
-	{Name: "confirms-mute", needs: "producer", most: 3 * time.Second, Do: during(producerOf, mute, unmute)},
-}
-
-// ofOneStore are for a store that is reached by one address.
-var ofOneStore = []Kind{
 	{Name: "store-cut", Do: during(storeOf, cut, nothing)},
 	{Name: "store-latency", most: 3 * time.Second, Do: during(storeOf, delay(400*time.Millisecond), delay(0))},
 	{Name: "store-mute", most: 3 * time.Second, Do: during(storeOf, mute, unmute)},
+	{Name: "confirms-cut", needs: "producer", Do: during(producerOf, cut, nothing)},
+	{Name: "confirms-mute", needs: "producer", most: 3 * time.Second, Do: during(producerOf, mute, unmute)},
 }
 
 // StoreTerminate ends the sessions in a database, whatever they do.
@@ -56,59 +50,35 @@ var StoresMute = Kind{Name: "stores-mute", needs: "store", most: 3 * time.Second
 // DependencyAway cuts the dependency off. No handler that calls it can succeed meanwhile.
 var DependencyAway = Kind{Name: audit.DependencyAway, needs: "dependency", Do: during(dependencyOf, refuse, accept)}
 
-// BrokerKill kills a node of the broker and starts it again.
+// BrokerKill kills the broker and starts it again.
 var BrokerKill = Kind{Name: audit.BrokerKill, needs: "broker", most: 2 * time.Second,
 	Do: func(ctx context.Context, t Trouble) error {
-		n := t.node()
-		if err := n.Kill(ctx); err != nil {
+		if err := t.Broker.Kill(ctx); err != nil {
 			return err
 		}
 		pause.For(ctx, t.lasts)
-		return n.Start(ctx)
+		return t.Broker.Start(ctx)
 	}}
 
-// ofPrivateNodes are for nodes that are this program's own.
-var ofPrivateNodes = []Kind{
+// ofPrivateBroker are for a broker that is this program's own.
+var ofPrivateBroker = []Kind{
 	{Name: audit.BrokerRestart, needs: "broker",
-		Do: func(ctx context.Context, t Trouble) error { return t.node().Restart(ctx) }},
+		Do: func(ctx context.Context, t Trouble) error { return t.Broker.Restart(ctx) }},
 	{Name: "broker-pause", needs: "broker", most: 4 * Heartbeat, Do: func(ctx context.Context, t Trouble) error {
-		n := t.node().Private
-		if err := n.Pause(); err != nil {
-			return err
-		}
-		pause.For(ctx, t.lasts)
-		return n.Resume()
+		return paused(ctx, t, t.Broker.Private)
 	}},
 }
 
-var ofCluster = []Kind{
-	{Name: "partition", needs: "broker", most: 8 * time.Second, Do: parting(cluster.Refused)},
-	{Name: "partition-silent", needs: "broker", most: 20 * time.Second, Do: parting(cluster.Blocked)},
-}
-
-func parting(how func(p *proxy.Proxy, on bool)) do {
-	return func(ctx context.Context, t Trouble) error {
-		node := t.node().Private
-		t.Broker.Cluster.Isolate(node, how, true)
-		pause.For(ctx, t.lasts)
-		t.Broker.Cluster.Isolate(node, how, false)
-		return nil
-	}
-}
-
-// Possible are the kinds that a broker and its store allow. In a cluster those that it is for come more often.
+// Possible are the kinds that a broker allows.
 func Possible(b *rig.Broker) []Kind {
 	all := slices.Clone(anywhere)
 	if b.CanKill() {
 		all = append(all, BrokerKill)
 	}
 	if b.Private != nil {
-		all = append(all, ofPrivateNodes...)
+		all = append(all, ofPrivateBroker...)
 	}
-	if b.Cluster == nil {
-		return append(all, ofOneStore...)
-	}
-	return slices.Concat(all, []Kind{BrokerKill, BrokerKill}, ofCluster, ofCluster)
+	return all
 }
 
 // Named picks kinds by their names.
@@ -171,33 +141,23 @@ func freeze(ctx context.Context, t Trouble) error {
 	return t.seat.Signal(syscall.SIGCONT)
 }
 
-// pauseStore freezes the store. A Cluster elects another master meanwhile. Writes that the frozen one took in and did
-// not pass on are lost. So are those that it takes in until it learns that it is none any more.
-func pauseStore(ctx context.Context, t Trouble) error {
-	r, err := t.Store.Master(ctx)
-	if err != nil {
+// paused freezes a server for a while.
+func paused(ctx context.Context, t Trouble, server interface {
+	Pause() error
+	Resume() error
+}) error {
+	if err := server.Pause(); err != nil {
 		return err
 	}
-	if err := r.Pause(); err != nil {
-		return err
-	}
-	t.mayForget()
 	pause.For(ctx, t.lasts)
-	if err := r.Resume(); err != nil {
-		return err
-	}
-	t.mayForget()
-	err = t.Store.Recovered(ctx)
-	t.mayForget()
-	return err
+	return server.Resume()
 }
 
+func pauseStore(ctx context.Context, t Trouble) error { return paused(ctx, t, t.Store.Server()) }
+
 func killStore(ctx context.Context, t Trouble) error {
-	r, err := t.Store.Master(ctx)
-	if err != nil {
-		return err
-	}
-	err = r.Kill()
+	server := t.Store.Server()
+	err := server.Kill()
 	if t.Store.Database == nil {
 		t.forgot()
 	}
@@ -205,14 +165,7 @@ func killStore(ctx context.Context, t Trouble) error {
 		return err
 	}
 	pause.For(ctx, t.lasts)
-	return errors.Join(r.Start(ctx), t.Store.Recovered(ctx))
+	return server.Start(ctx)
 }
 
 func (in *Injector) forgot() { in.Log.Write(audit.Event{Kind: audit.Forgot}) }
-
-// mayForget is for faults by which a Cluster loses records, and one server loses none.
-func (in *Injector) mayForget() {
-	if in.Store.Cluster != nil {
-		in.forgot()
-	}
-}

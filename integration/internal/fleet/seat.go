@@ -15,7 +15,7 @@ import (
 // Seat is the place of one consumer process at a time, with proxies of its own.
 type Seat struct {
 	Broker *proxy.Proxy // nil: the process has none
-	Store  *proxy.Proxy // nil: it has none, or the store is a Cluster
+	Store  *proxy.Proxy // nil: the process has none
 	AMQP   string       // URL of the broker, through its proxy
 	Redis  string       // URL of the store, through its proxy
 
@@ -35,14 +35,14 @@ type Seat struct {
 func (f *Fleet) NewSeat(ctx context.Context, b *rig.Broker, store *rig.Store,
 	treat func(words []string) proxy.Treatment) (s *Seat, err error) {
 	s = &Seat{}
-	if s.Broker, err = b.NewProxy(ctx, len(f.Seats)); err != nil {
+	if s.Broker, err = b.NewProxy(ctx); err != nil {
 		return nil, err
 	}
 	if s.Store, err = store.NewProxy(ctx, treat); err != nil {
 		s.Broker.Close()
 		return nil, err
 	}
-	s.AMQP, s.Redis = b.Through(s.Broker.Addr()), store.Through(s.Store)
+	s.AMQP, s.Redis = b.Through(s.Broker.Addr()), store.Through(s.Store.Addr())
 	f.Seats = append(f.Seats, s)
 	return s, nil
 }

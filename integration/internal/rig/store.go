@@ -4,23 +4,19 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/strikesmq/strikes/integration/internal/cluster"
 	"github.com/strikesmq/strikes/internal/proxy"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
-// Store is a Redis: one private server, a private Cluster, or one that is left alone. Or it is a private database.
+// Store is a Redis: a private one, or one that is left alone. Or it is a private database.
 type Store struct {
 	URL      string
 	One      *servers.Redis
-	Cluster  *cluster.Redis
 	Database *servers.Database // nil: it is a Redis; else one that keeps its data when it is killed
 	kind     Database
-	slot     string // of a Cluster: a key in the slot of the records
 }
 
 // Server is a server that can be killed and frozen.
@@ -57,68 +53,31 @@ func OpenStore(ctx context.Context, args ...string) (*Store, error) {
 	return &Store{URL: r.URL, One: r}, nil
 }
 
-// OpenStoreCluster starts a Cluster for the records of one queue of the virtual host /.
-func OpenStoreCluster(ctx context.Context, queue string) (*Store, error) {
-	c, err := cluster.StartRedis(ctx, time.Second)
-	if err != nil {
-		return nil, err
-	}
-	return &Store{URL: c.URL, Cluster: c, slot: "{%2F/" + queue + "}"}, nil
-}
-
-// NewProxy returns a proxy of it, which treats requests if it is told how, or nil: a Cluster tells its clients the
-// nodes' own addresses.
+// NewProxy returns a proxy of it, which treats requests if it is told how.
 func (s *Store) NewProxy(ctx context.Context, treat func(words []string) proxy.Treatment) (*proxy.Proxy, error) {
-	if s.Cluster != nil {
-		return nil, nil
-	}
 	return proxy.NewStore(ctx, hostOf(s.URL), treat)
 }
 
-// Through returns its URL, with the address of a proxy in it if there is one.
-func (s *Store) Through(p *proxy.Proxy) string {
-	if p == nil {
-		return s.URL
-	}
-	return through(s.URL, p.Addr())
-}
+// Through returns its URL with another address in it.
+func (s *Store) Through(addr string) string { return through(s.URL, addr) }
 
-// Master is the server that has the records now.
-func (s *Store) Master(ctx context.Context) (Server, error) {
+// Server is its process.
+func (s *Store) Server() Server {
 	if s.Database != nil {
-		return s.Database, nil
+		return s.Database
 	}
-	return s.redis(ctx)
-}
-
-func (s *Store) redis(ctx context.Context) (*servers.Redis, error) {
-	if s.One != nil {
-		return s.One, nil
-	}
-	return s.Cluster.Master(ctx, s.slot)
+	return s.One
 }
 
 // Terminate ends the sessions of a database's clients.
 func (s *Store) Terminate(ctx context.Context) error { return s.kind.Terminate(ctx, s.Database.Addr) }
-
-// Recovered waits until a Cluster could stand the loss of another node.
-func (s *Store) Recovered(ctx context.Context) error {
-	if s.Cluster == nil {
-		return nil
-	}
-	return s.Cluster.Await(ctx)
-}
 
 // Flush makes it forget everything.
 func (s *Store) Flush(ctx context.Context) error {
 	if s.Database != nil {
 		return s.kind.Do(ctx, s.Database.Addr, s.kind.forget...)
 	}
-	r, err := s.redis(ctx)
-	if err != nil {
-		return err
-	}
-	return r.Do(func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
+	return s.One.Do(func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
 }
 
 // Close ends it.
@@ -128,8 +87,6 @@ func (s *Store) Close() error {
 		return nil
 	case s.Database != nil:
 		return s.Database.Close()
-	case s.One != nil:
-		return s.One.Close()
 	}
-	return s.Cluster.Close()
+	return s.One.Close()
 }

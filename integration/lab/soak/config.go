@@ -75,8 +75,6 @@ func parseFlags(args []string) (config, error) {
 	f.DurationVar(&c.outage, "outage", 0, "a service that all handlers call is away once, for so long; consumers have a "+
 		"breaker and the default backoff, 5 % of the messages always fail, and so do 25 in a row when the outage begins")
 	c.broker.Flags(f, "the queues soak and soak.dlq")
-	f.BoolVar(&c.broker.Cluster, "cluster", false, "three RabbitMQ nodes and a Redis Cluster of six, which fail one at "+
-		"a time and are cut off from each other")
 	if err := rig.Parse(f, args); err != nil {
 		return c, err
 	}
@@ -135,13 +133,12 @@ func (c config) validate() error {
 }
 
 // validateTogether refuses flags that do not go together. Workers in other languages know only a part of the plans for
-// those in Go. Only quorum queues are on several nodes. consume does not know when the endpoint gives up a request
+// those in Go. consume does not know when the endpoint gives up a request
 // that it has cancelled.
 func (c config) validateTogether() error {
 	speaks := func(name string) bool { return slices.Contains(c.languages, name) }
 	set := map[string]bool{
 		"-ordered": c.ordered, "queues that are not -ordered": !c.ordered, "-lanes above 1": c.lanes > 1,
-		"-cluster": c.broker.Cluster, "-type classic": c.kind != string(topology.Quorum),
 		"-requeue": c.requeue, "-outage": c.outage != 0, "-store-faults": c.storeFaults != "",
 		"-store postgres or mysql":  c.store != inRedis,
 		"-languages other than go":  slices.ContainsFunc(c.languages, func(name string) bool { return name != inGo }),
@@ -149,8 +146,7 @@ func (c config) validateTogether() error {
 		"-languages python or node": speaks("python") || speaks("node"),
 	}
 	for _, pair := range []string{
-		"-cluster + -type classic", "-cluster + -store postgres or mysql", "-cluster + -store-faults",
-		"-cluster + -outage", "-cluster + -languages other than go", "-outage + -ordered", "-outage + -store-faults",
+		"-outage + -ordered", "-outage + -store-faults",
 		"-outage + -languages other than go", "-ordered + -languages other than go",
 		"-store postgres or mysql + -store-faults", "-store postgres or mysql + -languages python or node",
 		"-languages http + -store-faults", "-lanes above 1 + queues that are not -ordered",

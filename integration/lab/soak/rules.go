@@ -38,7 +38,7 @@ type report struct {
 	*audit.Report
 }
 
-// span is a time in which the broker may undo the publishes and acks of the moments before.
+// span is a time in which a server is away.
 type span struct{ from, to time.Time }
 
 const (
@@ -48,8 +48,6 @@ const (
 	left = 2 * time.Second
 	// unaware is for how long a process may not know that its session was lost.
 	unaware = 100 * time.Millisecond
-	// aftermath is for how long after a fault the nodes of a cluster may still come to terms with it.
-	aftermath = 10 * time.Second
 	// election is for how long after its start a quorum queue may have no leader.
 	election = 2 * time.Second
 )
@@ -60,7 +58,7 @@ type judge struct {
 	config
 	report   *report
 	begun    map[string]time.Time // when each kind of fault last was
-	upsets   []span               // of the broker
+	kills    []time.Time          // of the broker
 	deaf     []span               // in which a dead-letter queue may not hear
 	endpoint []time.Time          // when the endpoint died
 	outages  []span               // of the service that handlers call
@@ -151,11 +149,8 @@ func (j *judge) addFault(e audit.Event) {
 		j.report.FaultsByKind[e.Fault]++
 		j.begun[e.Fault] = e.At
 		if e.Fault == audit.BrokerKill {
-			j.upsets = append(j.upsets, span{e.At, e.At})
+			j.kills = append(j.kills, e.At)
 		}
-	case j.broker.Cluster:
-		// deliveries of the node's clients go to others; their sessions stay, and the broker ignores their acks
-		j.upsets = append(j.upsets, span{j.begun[e.Fault], e.At.Add(aftermath)})
 	}
 	if e.Kind == audit.FaultOver && (e.Fault == audit.BrokerKill || e.Fault == audit.BrokerRestart) {
 		j.deaf = append(j.deaf, span{j.begun[e.Fault].Add(-audit.Slack), e.At.Add(election)})
@@ -270,8 +265,8 @@ func (j *judge) beside(r *audit.Attempt) bool {
 
 // upset reports whether the broker may have undone settlements that it had taken in between two times.
 func (j *judge) upset(from, to time.Time) bool {
-	return slices.ContainsFunc(j.upsets, func(s span) bool {
-		return !s.to.Before(from.Add(-audit.Slack)) && !s.from.After(to)
+	return slices.ContainsFunc(j.kills, func(at time.Time) bool {
+		return !at.Before(from.Add(-audit.Slack)) && !at.After(to)
 	})
 }
 

@@ -318,25 +318,6 @@ func TestAttemptsThatAreNotTold(t *testing.T) {
 	}
 }
 
-// TestAClusterTakesBack has one message run again during a fault of a node, and one when it was long over.
-func TestAClusterTakesBack(t *testing.T) {
-	for _, tc := range []struct {
-		cluster bool
-		before  time.Duration // the fault, the first run
-		want    int
-	}{{true, 0, 0}, {true, 2 * aftermath, 1}, {false, 0, 1}} {
-		h := play(variant{again: true})
-		for i, kind := range []audit.Kind{audit.Fault, audit.FaultOver} {
-			h.add(audit.Event{Kind: kind, Fault: "partition", At: noon.Add(time.Duration(i)*time.Second - tc.before)})
-		}
-		of := strict
-		of.broker.Cluster = tc.cluster
-		if f := h.judged(of).Violations["bound"]; f.Count != tc.want {
-			t.Errorf("%+v: %+v", tc, f)
-		}
-	}
-}
-
 // TestDeadLettersThatTheBrokerDropped allows for those of a classic queue, in the moments around its broker's death.
 func TestDeadLettersThatTheBrokerDropped(t *testing.T) {
 	for _, tc := range []struct {

@@ -6,8 +6,7 @@
 // freezes the processes, cuts and delays their connections, and kills, pauses and empties the servers. Then it lets the
 // queue drain and checks the end of each message.
 //
-// It starts a RabbitMQ, unless -amqp names one, and a Redis, PostgreSQL or MariaDB. With -cluster it starts three
-// RabbitMQ nodes and a Redis Cluster.
+// It starts a RabbitMQ, unless -amqp names one, and a Redis, PostgreSQL or MariaDB.
 //
 // Progress goes to standard error. The last line on standard output is one JSON object with the figures and, for each
 // rule, the number of violations and an example. The exit status is 1 if there is any, or if the soak failed.
@@ -41,12 +40,8 @@ const (
 	deadLetters = queue + ".dlq"
 )
 
-// A dead letter arrives immediately, or, where the nodes of a cluster had moved its queue, when the broker
-// tries again: after three minutes.
-const (
-	arrival        = 30 * time.Second
-	clusterArrival = 4 * time.Minute
-)
+// arrival is how long a dead letter may be on its way.
+const arrival = 30 * time.Second
 
 // Run runs the soak and prints the report. It returns an error if a rule was violated, and leaves the history then. If
 // this process was started as a consumer, it becomes one.
@@ -131,12 +126,9 @@ func runSoak(ctx context.Context, cfg config, history string) (err error) {
 
 // open starts the servers of the soak.
 func (k *soak) open(ctx context.Context) (err error) {
-	switch {
-	case k.cfg.broker.Cluster:
-		k.store, err = rig.OpenStoreCluster(ctx, queue)
-	case k.cfg.store == inRedis:
+	if k.cfg.store == inRedis {
 		k.store, err = rig.OpenStore(ctx)
-	default:
+	} else {
 		k.store, err = rig.OpenDatabase(ctx, k.cfg.store)
 	}
 	if err != nil {
@@ -149,7 +141,7 @@ func (k *soak) open(ctx context.Context) (err error) {
 		SingleActiveConsumer: k.cfg.ordered}); err != nil {
 		return err
 	}
-	if k.link, err = k.broker.NewProxy(ctx, 0); err != nil {
+	if k.link, err = k.broker.NewProxy(ctx); err != nil {
 		return err
 	}
 	if k.cfg.outage > 0 {
@@ -258,11 +250,7 @@ func (k *soak) takeDead() error {
 
 // collectDead reads the dead-letter queue until everything is there that was sent to it.
 func (k *soak) collectDead(ctx context.Context) error {
-	within := arrival
-	if k.cfg.broker.Cluster {
-		within = clusterArrival
-	}
-	err := poll.Until(ctx, within, "the dead letters", func() error {
+	err := poll.Until(ctx, arrival, "the dead letters", func() error {
 		if err := k.takeDead(); err != nil {
 			return err
 		}
