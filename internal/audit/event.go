@@ -11,17 +11,15 @@ type Kind string
 
 // Recorded of a process.
 const (
-	Started Kind = "started"
-	Opened  Kind = "opened"  // a session; Session numbers it
-	Told    Kind = "told"    // it learns that its session or consumer has ended
-	Closed  Kind = "closed"  // it ended a session
-	Began   Kind = "began"   // a run of the handler
-	Ended   Kind = "ended"   // it returned; Outcome says how
-	Asked   Kind = "asked"   // the step BEGUN is about to be sent, and its handler called at the reply
-	Stepped Kind = "stepped" // the store was asked, and replied or did not
-	// it moved a message into a delay queue: Copy names the copy, Seq is its copyNumber; or it published a message again
-	// to retry it: Token names the copy before
-	Copied   Kind = "copied"
+	Started  Kind = "started"
+	Opened   Kind = "opened"   // a session; Session numbers it
+	Told     Kind = "told"     // it learns that its session or consumer has ended
+	Closed   Kind = "closed"   // it ended a session
+	Began    Kind = "began"    // a run of the handler
+	Ended    Kind = "ended"    // it returned; Outcome says how
+	Asked    Kind = "asked"    // the step BEGUN is about to be sent, and its handler called at the reply
+	Stepped  Kind = "stepped"  // the store was asked, and replied or did not
+	Copied   Kind = "copied"   // it moved a message into a delay queue: Copy names the copy, Seq is its copyNumber
 	Heard    Kind = "heard"    // it read whether the queue is paused; Paused
 	Unheard  Kind = "unheard"  // it asked, and got no reply
 	Stopping Kind = "stopping" // it was asked to stop

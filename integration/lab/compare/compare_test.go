@@ -39,7 +39,7 @@ func TestCompare(t *testing.T) {
 	}
 	args := []string{"-type", ways.Quorum, "-messages", "60", "-faults", "3", "-seed", "3", "-patience", "30s",
 		"-amqp", url}
-	const lost, innocents, goodDead, resumed = 2, 7, 3, 7
+	const lost, innocents, goodDead, resumed = 2, 6, 3, 7
 	rows := small(t, append(args, "-only", "bare", "-parts", "faults"))
 	maps.Copy(rows, small(t, append(args, "-only", "delivery-limit,strikes", "-parts", "killer,faults")))
 	away := small(t, append(args, "-only", "incr,strikes-breaker", "-parts", "outage", "-away", "4s"))

@@ -12,7 +12,6 @@ import (
 type verdict struct {
 	lost       int // messages that were not handled, and are in no queue
 	twice      int // messages that were handled again after a success
-	copies     int // messages of which two copies were alive at once
 	tooMany    int // attempts of messages that always fail, beyond the limit
 	tooEarly   int // failing messages that were dead-lettered before the limit, or although they succeeded
 	innocents  int // healthy messages that were dead-lettered
@@ -42,11 +41,6 @@ type story struct {
 	failed     int         // attempts
 	lastEnd    time.Time
 	dead, left bool
-
-	copiedFrom map[string]string    // the name of a copy -> of the one that it was made from; the original has no name
-	copiedAt   map[string]time.Time // just before it was published
-	lastSeen   map[string]time.Time // delivered, or found in a queue at the end
-	found      int                  // at the end
 }
 
 // judge judges a history by itself. limit is how many attempts the way allows a message.
@@ -60,10 +54,7 @@ func judge(events []audit.Event, limit int) verdict {
 		s := stories[e.ID]
 		switch {
 		case e.Kind == audit.Published:
-			stories[e.ID] = &story{
-				seq: e.Seq, do: e.Do, copiedFrom: map[string]string{}, copiedAt: map[string]time.Time{},
-				lastSeen: map[string]time.Time{},
-			}
+			stories[e.ID] = &story{seq: e.Seq, do: e.Do}
 		case e.Kind == audit.Drained:
 			v.drained = true
 		case e.Kind == audit.Fault && e.Fault == audit.BrokerKill:
@@ -79,14 +70,10 @@ func judge(events []audit.Event, limit int) verdict {
 		case e.Kind == audit.Ended:
 			last = e.At
 			s.end(e)
-		case e.Kind == audit.Copied:
-			s.copiedFrom[e.Copy], s.copiedAt[e.Copy] = e.Token, e.At
 		case e.Kind == audit.Dead:
 			s.dead = true
-			s.find(e)
 		case e.Kind == audit.Left:
 			s.left = true
-			s.find(e)
 		}
 	}
 	v.took = max(0, last.Sub(first)-away)
@@ -125,24 +112,7 @@ func (o *absence) add(e audit.Event) {
 	}
 }
 
-func (s *story) find(e audit.Event) {
-	s.lastSeen[e.Copy] = e.At
-	s.found++
-}
-
-// copies reports whether two copies were alive at once: two were in queues at the end, or one was delivered after a
-// copy of it was published that arrived. A copy that replaces the one before it within a handler is not counted.
-func (s *story) copies() bool {
-	for name, from := range s.copiedFrom {
-		if _, arrived := s.lastSeen[name]; arrived && s.lastSeen[from].After(s.copiedAt[name]) {
-			return true
-		}
-	}
-	return s.found > 1
-}
-
 func (s *story) begin(e audit.Event) {
-	s.lastSeen[e.Copy] = e.At
 	s.began = append(s.began, e.At)
 	if s.failed > 0 && s.succeeded.IsZero() {
 		s.retried = append(s.retried, e.At)
@@ -163,9 +133,6 @@ func (v *verdict) count(s *story, limit int, away time.Time) {
 	ok := !s.succeeded.IsZero()
 	if s.left {
 		v.left++
-	}
-	if s.copies() {
-		v.copies++
 	}
 	switch {
 	case !ok && !s.dead && !s.left:

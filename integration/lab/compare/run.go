@@ -255,7 +255,7 @@ func (r *run) collect(ctx context.Context) error {
 		before := found
 		err := r.queues.Take(func(d *amqp.Delivery, dead bool) {
 			found++
-			e := audit.Event{Kind: audit.Left, ID: d.MessageId, Copy: ways.CopyOf(d)}
+			e := audit.Event{Kind: audit.Left, ID: d.MessageId}
 			if dead {
 				e.Kind = audit.Dead
 			}

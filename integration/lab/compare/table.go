@@ -28,7 +28,6 @@ var (
 var columns = []column{
 	{"LOST", 4, allParts, sum(func(v *verdict) int { return v.lost })},
 	{"TWICE", 5, faulty, sum(func(v *verdict) int { return v.twice })},
-	{"COPIES", 6, faulty, sum(func(v *verdict) int { return v.copies })},
 	{"TOO-MANY", 8, faulty, sum(func(v *verdict) int { return v.tooMany })},
 	{"TOO-EARLY", 9, faulty, sum(func(v *verdict) int { return v.tooEarly })},
 	{"INNOCENTS", 9, mostly, sum(func(v *verdict) int { return v.innocents })},

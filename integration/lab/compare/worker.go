@@ -33,12 +33,7 @@ func runWorker(ctx context.Context, s spec) error {
 	if err != nil {
 		return err
 	}
-	c := &ways.Client{
-		Spec: s.Spec, Handle: func(d *amqp.Delivery) error { return handle(log, s, d) },
-		Copies: func(d *amqp.Delivery, copied string) {
-			log.Write(audit.Event{Kind: audit.Copied, ID: d.MessageId, Copy: copied, Token: ways.CopyOf(d)})
-		},
-	}
+	c := &ways.Client{Spec: s.Spec, Handle: func(d *amqp.Delivery) error { return handle(log, s, d) }}
 	return errors.Join(way.Work(ctx, c), log.Close())
 }
 
@@ -47,7 +42,7 @@ func handle(log *ledger.Log, s spec, d *amqp.Delivery) error {
 	if err != nil {
 		return err
 	}
-	log.Write(audit.Event{Kind: audit.Began, ID: d.MessageId, Copy: ways.CopyOf(d)})
+	log.Write(audit.Event{Kind: audit.Began, ID: d.MessageId})
 	// nothing cancels it
 	err = j.Run(context.Background(), func() (int, error) { return countRun(s.History, j.ID()) })
 	if err == nil {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"time"
 
-	"github.com/google/uuid"
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
@@ -37,8 +36,7 @@ type Spec struct {
 type Client struct {
 	Spec
 	Handle  func(*amqp.Delivery) error
-	Settled func(handled error)                   // is told of a delivery that was settled by hand; may be nil
-	Copies  func(d *amqp.Delivery, copied string) // is told of a copy before it is published; may be nil
+	Settled func(handled error) // is told of a delivery that was settled by hand; may be nil
 }
 
 func (c *Client) dial(ctx context.Context) (*amqp.Connection, error) {
@@ -162,7 +160,7 @@ func (s *Session) work(ctx context.Context, deliveries <-chan amqp.Delivery) err
 func (s *Session) copy(ctx context.Context, queue string, d *amqp.Delivery) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), confirmWithin) // else a stop would leave two of it
 	defer cancel()
-	confirm, err := s.out.PublishWithDeferredConfirmWithContext(ctx, "", queue, false, false, s.again(d))
+	confirm, err := s.out.PublishWithDeferredConfirmWithContext(ctx, "", queue, false, false, again(d))
 	if err != nil {
 		return err
 	}
@@ -173,14 +171,9 @@ func (s *Session) copy(ctx context.Context, queue string, d *amqp.Delivery) erro
 }
 
 // again is a copy of a message with one more retry in its header.
-func (c *Client) again(d *amqp.Delivery) amqp.Publishing {
+func again(d *amqp.Delivery) amqp.Publishing {
 	headers := amqp.Table{}
 	maps.Copy(headers, d.Headers)
 	headers[retriedHeader] = int32(retried(d) + 1)
-	if c.Copies != nil {
-		copied := uuid.NewString()
-		headers[copyHeader] = copied
-		c.Copies(d, copied)
-	}
 	return amqp.Publishing{Headers: headers, DeliveryMode: amqp.Persistent, MessageId: d.MessageId, Body: d.Body}
 }

@@ -82,15 +82,6 @@ const sideEnding = ".side"
 
 const retriedHeader = "x-retried"
 
-// copyHeader tells the copies of a message apart. The original has none.
-const copyHeader = "x-copy"
-
-// CopyOf names the copy that a delivery is of.
-func CopyOf(d *amqp.Delivery) string {
-	name, _ := d.Headers[copyHeader].(string)
-	return name
-}
-
 // retried is how often the header says that a message was retried.
 func retried(d *amqp.Delivery) int {
 	n, _ := d.Headers[retriedHeader].(int32)
@@ -121,7 +112,7 @@ func toTheTail(ctx context.Context, s *Session, d *amqp.Delivery) error {
 	if retried(d) >= Retries {
 		return d.Nack(false, false)
 	}
-	if err := s.in.PublishWithContext(ctx, "", s.Queue, false, false, s.again(d)); err != nil {
+	if err := s.in.PublishWithContext(ctx, "", s.Queue, false, false, again(d)); err != nil {
 		return err
 	}
 	return d.Ack(false)
