@@ -7,10 +7,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
-	"regexp"
 	"strings"
 	"time"
 
@@ -54,13 +52,7 @@ func NewBroker(rawURL, name, called string) (*Broker, error) {
 func (b *Broker) Dial(ctx context.Context) (*amqp.Connection, error) {
 	properties := amqp.NewConnectionProperties()
 	properties.SetClientConnectionName(b.name)
-	dialing := ctx
-	if end, set := ctx.Deadline(); set { // some time is for wrongServer; RabbitMQ refuses a password after 3 s
-		var cancel context.CancelFunc
-		dialing, cancel = context.WithDeadline(ctx, end.Add(-min(time.Until(end)/4, 500*time.Millisecond)))
-		defer cancel()
-	}
-	conn, err := consumer.Dialer(b.URL, amqp.Config{Properties: properties})(dialing)
+	conn, err := consumer.Dialer(b.URL, amqp.Config{Properties: properties})(ctx)
 	switch {
 	case err == nil:
 		return conn, nil
@@ -69,7 +61,7 @@ func (b *Broker) Dial(ctx context.Context) (*amqp.Connection, error) {
 	}
 	coded := b.coded(err)
 	if cli.ExitCode(coded) == cli.ExitUnreachable && !untrusted(err) {
-		if why := wrongServer(ctx, b.URL); why != "" {
+		if why := wrongScheme(ctx, b.URL, err); why != "" {
 			return nil, cli.Misusef("broker %s: %s (%w); %s", setting.RedactURL(b.URL), why, errors.Unwrap(err),
 				sourceOf(kindBroker, b.called))
 		}
@@ -134,87 +126,42 @@ func (b *Broker) Partitions(ctx context.Context, queue string) (n int, err error
 // Close ends a connection on which nothing is under way any more.
 func Close(conn *amqp.Connection) { broker.HangUpWithin(conn, closeTimeout) }
 
-// speakTimeout bounds the wait for a server that may not answer a protocol that it does not know.
-const speakTimeout = time.Second
+// handshakeTimeout bounds the wait for a server that may not know TLS.
+const handshakeTimeout = time.Second
 
-// plainSchemes maps the scheme of a URL to that of the same protocol without TLS. ports maps it to its default port.
-// protocols maps a plain scheme to the protocol's name. answers maps it to the pattern of the first bytes of a reply to
-// PING, or to sslRequest if the server closes the connection after PING, as PostgreSQL does. RabbitMQ answers anything
-// with the header of its version, and MySQL with the length of its greeting. PostgreSQL answers with an error, S or N.
-var (
-	plainSchemes = map[string]string{"amqp": "amqp", "amqps": "amqp", "redis": "redis", "rediss": "redis",
-		"postgres": "postgres", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
-	ports = map[string]string{"amqp": "5672", "amqps": "5671", "redis": "6379", "rediss": "6379", "postgres": "5432",
-		"postgresql": "5432", "mysql": "3306", "mariadb": "3306"}
-	protocols = map[string]string{"amqp": "AMQP", "redis": "Redis", "postgres": "PostgreSQL", "mysql": "MySQL"}
-	answers   = map[string]*regexp.Regexp{"amqp": regexp.MustCompile("^AM"), "redis": regexp.MustCompile("^[+-]"),
-		"postgres": regexp.MustCompile("^[ENS]"), "mysql": regexp.MustCompile("(?s)^.\x00")}
-)
-
-// sslRequest asks a PostgreSQL server for TLS.
-const sslRequest = "\x00\x00\x00\x08\x04\xd2\x16\x2f"
-
-// wrongServer names the fault if the server at a URL speaks TLS and the scheme does not, or the reverse, or if it
-// speaks another protocol. It returns "" if nothing is wrong, or the server does not answer. It sends no password.
-func wrongServer(ctx context.Context, rawURL string) string {
-	u, _, err := setting.ParseURL(rawURL)
-	if err != nil || u.Host == "" {
+// wrongScheme names the scheme to write if the server at a URL speaks TLS and the scheme does not, or the reverse. err
+// is the error of the connection. It returns "" if nothing is wrong, or the server does not answer. It sends no password.
+func wrongScheme(ctx context.Context, rawURL string, err error) string {
+	u, _, unreadable := setting.ParseURL(rawURL)
+	if unreadable != nil || u.Host == "" {
 		return ""
 	}
-	scheme, _, _ := strings.Cut(u.Scheme, "+") // redis+cluster
-	plain, known := plainSchemes[scheme]
-	if !known {
-		return ""
+	scheme, kind, _ := strings.Cut(u.Scheme, "+") // redis+cluster
+	if kind != "" {
+		kind = "+" + kind
 	}
-	kind, addr := strings.TrimPrefix(u.Scheme, scheme), net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), ports[scheme]))
-	first, err := reply(ctx, addr, "PING\r\n\r\n")
-	if (err != nil || first[0] == tlsAlert) && plainSchemes[scheme+"s"] != "" &&
-		ask(ctx, addr, func(ctx context.Context, conn net.Conn) error {
-			//nolint:gosec // the owner of the certificate does not matter, because nothing is sent
-			secure := &tls.Config{InsecureSkipVerify: true, ServerName: u.Hostname()}
-			return tls.Client(conn, secure).HandshakeContext(ctx)
-		}) == nil {
-		return fmt.Sprintf("it speaks TLS: write %s:// instead of %s://", plain+"s"+kind, u.Scheme)
-	}
-	if errors.Is(err, io.EOF) {
-		first, err = reply(ctx, addr, sslRequest)
-	}
-	switch {
-	case err != nil, first[0] == tlsAlert:
-	case !answers[plain].Match(first):
-		return fmt.Sprintf("the server at %s did not answer as %s: correct host and port", addr, protocols[plain])
-	case scheme == plain+"s":
-		return fmt.Sprintf("it does not speak TLS: write %s:// instead of %s://", plain+kind, u.Scheme)
-	}
-	return ""
-}
-
-// tlsAlert begins the answer of TLS to anything else.
-const tlsAlert = 0x15
-
-// reply sends a question to a server, and returns the first byte or two of its reply.
-func reply(ctx context.Context, addr, question string) (first []byte, err error) {
-	err = ask(ctx, addr, func(_ context.Context, conn net.Conn) error {
-		if _, err := io.WriteString(conn, question); err != nil {
-			return err
+	var port string
+	switch scheme {
+	case "amqps", "rediss":
+		if errors.As(err, new(tls.RecordHeaderError)) {
+			return fmt.Sprintf("it does not speak TLS: write %s%s:// instead of %s://", scheme[:len(scheme)-1], kind, u.Scheme)
 		}
-		buffer := make([]byte, 2)
-		n, err := conn.Read(buffer)
-		first = buffer[:n]
-		return err
-	})
-	return first, err
-}
-
-// ask calls f with a connection that closes after speakTimeout.
-func ask(ctx context.Context, addr string, f func(context.Context, net.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, speakTimeout)
-	defer cancel()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return err
+		return ""
+	case "amqp":
+		port = "5672"
+	case "redis":
+		port = "6379"
+	default:
+		return ""
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	return f(ctx, conn)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	//nolint:gosec // the owner of the certificate does not matter, because nothing is sent
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, ServerName: u.Hostname()}}
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), port)))
+	if err != nil {
+		return ""
+	}
+	_ = conn.Close()
+	return fmt.Sprintf("it speaks TLS: write %ss%s:// instead of %s://", scheme, kind, u.Scheme)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/http/httptest"
 	"strings"
@@ -74,8 +73,8 @@ func TestDialErrors(t *testing.T) {
 	}
 }
 
-// TestWrongServer dials, within the time of a command, servers that do not speak AMQP.
-func TestWrongServer(t *testing.T) {
+// TestWrongScheme dials a server that speaks TLS and has a certificate for one name only.
+func TestWrongScheme(t *testing.T) {
 	cert := httptest.NewTLSServer(nil)
 	cert.Close()
 	byName := &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
@@ -84,45 +83,15 @@ func TestWrongServer(t *testing.T) {
 		}
 		return &cert.TLS.Certificates[0], nil
 	}}
-	hear := func(conn net.Conn) string {
-		heard := make([]byte, 8)
-		n, _ := conn.Read(heard)
-		return string(heard[:n])
-	}
-	const silent = " did not answer as AMQP: correct host and port ("
-	for name, tt := range map[string]struct {
-		serve func(net.Conn)
-		want  string
-	}{
-		"Redis": {func(conn net.Conn) {
-			if strings.HasPrefix(hear(conn), "PING") {
-				_, _ = io.WriteString(conn, "+PONG\r\n")
-			}
-			hear(conn)
-		}, silent},
-		"PostgreSQL": {func(conn net.Conn) {
-			if hear(conn) == sslRequest {
-				_, _ = io.WriteString(conn, "N")
-			}
-		}, silent},
-		"MariaDB": {func(conn net.Conn) {
-			_, _ = io.WriteString(conn, "A\x00\x00\x00\x0a11.4.2-MariaDB\x00")
-			hear(conn)
-			hear(conn)
-		}, silent},
-		"TLS with names": {func(conn net.Conn) { _ = tls.Server(conn, byName).HandshakeContext(t.Context()) },
-			"it speaks TLS: write amqps:// instead of amqp:// ("},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b, err := NewBroker("amqp://guest:secret@"+served(t, tt.serve)+"/", "test", "--amqp-url")
-			need(t, err)
-			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-			defer cancel()
-			if _, err = b.Dial(ctx); cli.ExitCode(err) != cli.ExitMisuse || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("%d: %v", cli.ExitCode(err), err)
-			}
-		})
+	at := served(t, func(conn net.Conn) { _ = tls.Server(conn, byName).HandshakeContext(t.Context()) })
+	b, err := NewBroker("amqp://guest:secret@"+at+"/", "test", "--amqp-url")
+	need(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	_, err = b.Dial(ctx)
+	const want = "it speaks TLS: write amqps:// instead of amqp:// ("
+	if cli.ExitCode(err) != cli.ExitMisuse || !strings.Contains(err.Error(), want) {
+		t.Errorf("%d: %v", cli.ExitCode(err), err)
 	}
 }
 

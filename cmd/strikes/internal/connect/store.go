@@ -76,10 +76,10 @@ func sourceOf(kind, called string) string {
 func kindOf(rawURL string) string {
 	scheme, _, _ := strings.Cut(rawURL, ":")
 	scheme, _, _ = strings.Cut(scheme, "+") // redis+cluster
-	switch {
-	case plainSchemes[scheme] == "amqp":
+	switch scheme {
+	case "amqp", "amqps":
 		return kindBroker
-	case plainSchemes[scheme] == "redis", DatabaseOf(rawURL) != nil:
+	case "redis", "rediss", "postgres", "postgresql", "mysql", "mariadb":
 		return kindStore
 	}
 	return ""
@@ -162,7 +162,7 @@ func storeDefect(ctx context.Context, rawURL string, err error) error {
 	case failed != nil && (failed.Fault == counter.FaultDenied || failed.Fault == counter.FaultNotSetUp):
 		return err // it names the remedy
 	}
-	if why := wrongServer(ctx, rawURL); why != "" {
+	if why := wrongScheme(ctx, rawURL, err); why != "" {
 		return cli.Misusef("%s: %w", why, bare)
 	}
 	return err
