@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"strconv"
-	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
@@ -174,7 +171,8 @@ func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Que
 	switch {
 	case errors.As(err, &foreign):
 		return fmt.Errorf("%w, and was not written by it; until it is gone, consumers hold the message (store out of "+
-			"reach); look at it, then remove it: %s", err, removal(c.StoreURL, foreign.Keys...))
+			"reach); look at it, then remove it, in a database its row of the table strikes_doc: %s", err,
+			shell.Operands(foreign.Keys...))
 	case errors.Is(err, ops.ErrNone):
 		if missing := c.RefuseMissing(ctx, queue); missing != nil {
 			return missing
@@ -200,38 +198,6 @@ func (c *storeVerb) unconsumed(ctx context.Context, queue string) (how string, e
 		return err
 	})
 	return how, err
-}
-
-// removal says how to remove keys from the store at a URL: with a line for a shell, which asks for a password. To one
-// node of a cluster, or to a Sentinel, it does not know the way. In a database a key is a row.
-func removal(rawURL string, keys ...string) string {
-	if connect.DatabaseOf(rawURL) != nil {
-		names := make([]string, len(keys))
-		for i, key := range keys {
-			_, name, _ := strings.Cut(key, "}:")
-			names[i] = strconv.Quote(name)
-		}
-		return "in the table strikes_doc delete the rows of this queue with the name " + strings.Join(names, " or ")
-	}
-	line := []string{"redis-cli"}
-	if u, err := url.Parse(rawURL); err == nil && (u.Scheme == "redis" || u.Scheme == "rediss") {
-		at := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-		if db := u.Query().Get("db"); db != "" {
-			at.Path = "/" + db
-		}
-		line = append(line, "-u", shell.Word(at.String()))
-		if user := u.User.Username(); user != "" {
-			line = append(line, "--user", shell.Word(user))
-		}
-		if _, set := u.User.Password(); set {
-			line = append(line, "--askpass")
-		}
-	}
-	line = append(line, "DEL")
-	for _, key := range keys {
-		line = append(line, shell.Word(key))
-	}
-	return strings.Join(line, " ")
 }
 
 func (a *app) auditCommand() *cobra.Command {
