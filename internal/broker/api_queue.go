@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -57,7 +56,7 @@ func (c *API) Queue(ctx context.Context, vhost, name string) (Queue, error) {
 	if err != nil && !errors.Is(err, ErrNoObject) || err == nil && reply.Type != Classic {
 		return reply.queue(vhost), err
 	}
-	listed, _ := c.named(ctx, vhost, "^"+regexp.QuoteMeta(name)+"$", queueColumns)
+	listed, _ := c.named(ctx, vhost, "^"+regexp.QuoteMeta(name)+"$")
 	for _, q := range listed { // the broker ignores case
 		if q.Name == name && q.queue(vhost).Away {
 			return q.queue(vhost), nil
@@ -109,21 +108,9 @@ func (c *API) List(ctx context.Context, vhost string) ([]Listed, error) {
 	}
 }
 
-// Names returns the names of queues of a virtual host that begin with a prefix, 500 at most.
-func (c *API) Names(ctx context.Context, vhost, prefix string) ([]string, error) {
-	listed, err := c.named(ctx, vhost, "^"+regexp.QuoteMeta(prefix), "name")
-	var names []string
-	for _, q := range listed {
-		if strings.HasPrefix(q.Name, prefix) {
-			names = append(names, q.Name)
-		}
-	}
-	return names, err
-}
-
 // named lists the queues whose names match a pattern, 500 at most.
-func (c *API) named(ctx context.Context, vhost, pattern, columns string) ([]queueReply, error) {
-	query := url.Values{"page": {"1"}, "page_size": {queuesPage}, "columns": {columns}, "use_regex": {"true"},
+func (c *API) named(ctx context.Context, vhost, pattern string) ([]queueReply, error) {
+	query := url.Values{"page": {"1"}, "page_size": {queuesPage}, "columns": {queueColumns}, "use_regex": {"true"},
 		"name": {pattern}}
 	reply, err := fetch[struct {
 		Items []queueReply `json:"items"`

@@ -381,7 +381,6 @@ func askAll(t *testing.T, m *API) error {
 		"State":       func() error { _, err := m.State(ctx, "/", "q"); return err },
 		"load":        func() error { _, err := m.load(ctx, "/", "q"); return err },
 		"List":        func() error { _, err := m.List(ctx, "/"); return err },
-		"Names":       func() error { _, err := m.Names(ctx, "/", "q"); return err },
 		"Bindings":    func() error { _, err := m.Bindings(ctx, "/", "x"); return err },
 		"BindingsTo":  func() error { _, err := m.BindingsTo(ctx, "/", "q"); return err },
 		"AllBindings": func() error { _, err := m.AllBindings(ctx, "/"); return err },

@@ -94,7 +94,7 @@ func prepare(cmd *cobra.Command) {
 		cmd.Args, cmd.RunE = refuseUnknown, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		return
 	}
-	if cmd.ValidArgsFunction == nil && !TakesFiles(cmd) {
+	if !strings.Contains(cmd.Use, "FILE") && !strings.Contains(cmd.Use, "CMD") {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	count := cmd.Args
@@ -127,11 +127,6 @@ func CountArgs(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("there is an argument too many: %q", quotable(args[len(names)]))
 	}
 	return nil
-}
-
-// TakesFiles reports whether the arguments of a command may be names of files, which a shell completes.
-func TakesFiles(cmd *cobra.Command) bool {
-	return strings.Contains(cmd.Use, "FILE") || strings.Contains(cmd.Use, "CMD")
 }
 
 // checkNames refuses an empty argument, and a QUEUE with a name that no queue can have. A LANE may be empty, and the

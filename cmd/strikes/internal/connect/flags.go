@@ -39,7 +39,6 @@ func (f *Flags) AddBroker(cmd *cobra.Command) {
 	f.add(cmd, &f.AMQPURL, "amqp-url", defaultAMQP, "guest at localhost",
 		"the broker, as `URL` amqp[s]://user:password@host:port/vhost, with parameters like ?heartbeat=SECONDS or "+
 			"?cacertfile=FILE (all: docs/cli.md)", "AMQP_URL")
-	f.complete(cmd)
 }
 
 // AddStore adds --store-url and --prefix.

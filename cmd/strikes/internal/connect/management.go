@@ -1,7 +1,6 @@
 package connect
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,14 +10,10 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/doctor"
@@ -101,60 +96,6 @@ func GuessManagement(amqpURL string) string {
 		Host:   net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port+10000)),
 	}
 	return at.String()
-}
-
-// completeTimeout bounds how long a shell waits for names after a tab.
-const completeTimeout = time.Second
-
-// complete has a shell complete the argument QUEUE of a command, with names from the management API.
-func (f *Flags) complete(cmd *cobra.Command) {
-	operands := strings.Fields(cmd.Use)[1:]
-	if len(operands) == 0 || !strings.HasPrefix(strings.Trim(operands[0], "[]"), "QUEUE") {
-		return
-	}
-	every, files := strings.Contains(operands[0], "…"), cli.TakesFiles(cmd)
-	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
-		switch {
-		case len(args) == 0 || every:
-			return f.queueNames(cmd, args, begun), cobra.ShellCompDirectiveNoFileComp
-		case files:
-			return nil, cobra.ShellCompDirectiveDefault
-		}
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// queueNames returns the names that begin so, without those that were given. It returns none if the API is away or
-// slow, because a shell shows an error in the middle of the line that is being typed.
-func (f *Flags) queueNames(cmd *cobra.Command, given []string, begun string) []string {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completeTimeout)
-	defer cancel()
-	if err := cli.SetFromEnvironment(cmd.Flags()); err != nil {
-		return nil
-	}
-	b, err := NewBroker(f.AMQPURL, "", "--amqp-url")
-	if err != nil {
-		return nil
-	}
-	at, client := f.ManagementURL, (*http.Client)(nil)
-	if at == "" {
-		at = GuessManagement(b.URL)
-		client, err = b.guessing()
-	}
-	if err != nil {
-		return nil
-	}
-	api, err := broker.NewAPI(at, client)
-	if err != nil {
-		return nil
-	}
-	names, err := api.Names(ctx, cmp.Or(f.VHost, b.VHost), begun)
-	if err != nil {
-		return nil
-	}
-	return slices.DeleteFunc(names, func(name string) bool {
-		return strings.HasPrefix(name, "-") || strings.ContainsFunc(name, unicode.IsControl) || slices.Contains(given, name)
-	})
 }
 
 // noQueueError is broker.ErrNotFound with a text of its own.
