@@ -38,30 +38,6 @@ type program struct {
 	Killed context.Context //nolint:containedctx // the lifetime of all attempts
 }
 
-// stream writes CMD's output, or this program's own lines, to a place that both share. An own line begins on a fresh
-// line, also after half a line of CMD's.
-type stream struct {
-	*place
-	to  io.Writer
-	own bool
-}
-
-// place is shared by the streams that write to one terminal or file.
-type place struct {
-	mu   sync.Mutex
-	half bool // CMD's last line has not ended
-}
-
-func (s stream) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.own && s.half {
-		_, _ = io.WriteString(s.to, "\n")
-	}
-	s.half = !s.own && !bytes.HasSuffix(p, []byte("\n")) && (len(p) > 0 || s.half)
-	return s.to.Write(p)
-}
-
 // errUnread stops a consumer whose output is lost: the reader of its pipe has ended.
 var errUnread = errors.New("stopped: nothing reads the output any more")
 

@@ -92,13 +92,7 @@ SIGINT, SIGTERM and SIGHUP let the commands or requests that run finish: exit 0
 if everything was settled. A second signal, 0.2 s later or more, kills them;
 their attempts are not counted. If nothing reads the output any more, because
 the reader of its pipe has ended, consume stops likewise, and exits with 1.`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := o.run(cmd.Context(), args[0], args[1:])
-			if err != nil { // its line begins on a fresh line, as those of the log do
-				_, _ = o.Err.Write(nil)
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0], args[1:]) },
 	}
 	o.addFlags(cmd)
 	return cmd

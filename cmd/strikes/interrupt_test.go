@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -168,29 +167,6 @@ func TestConsumeUnread(t *testing.T) {
 	list := strikesOn(t, queue, "counter", "list", queue)
 	if out, err := list.CombinedOutput(); list.ProcessState.ExitCode() != cli.ExitNothing {
 		t.Errorf("it is counted: %v\n%s", err, out)
-	}
-}
-
-// TestLastLineBeginsFresh stops a consumer, as two signals do, while its command runs and has printed half a line.
-func TestLastLineBeginsFresh(t *testing.T) {
-	t.Parallel()
-	queue := queueOfOne(t)
-	var out output
-	now, done := make(chan struct{}), make(chan int)
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	go func() {
-		done <- run(ctx, cli.Streams{Out: &out, Err: &out, Now: now}, []string{"strikes", "consume", queue,
-			"--amqp-url", brokerURL(t), "--store-url", storeURL(t), "--prefix", queue, "--management-url", "", "--", "sh", "-c",
-			"printf half >&2; exec sleep 60"})
-	}()
-	proctest.Eventually(t, time.Minute, "the command prints", func() bool {
-		return strings.HasSuffix(out.String(), "half")
-	})
-	interrupt()
-	close(now)
-	if code := <-done; code != cli.ExitInterrupted || !strings.Contains(out.String(), "half\nstrikes: ") {
-		t.Errorf("exit code %d: %q", code, out.String())
 	}
 }
 

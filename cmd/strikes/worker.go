@@ -20,7 +20,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/push"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -171,16 +170,11 @@ func (o *consume) work(queue string, command []string) (work, error) {
 		}
 		return work{}, cli.Misusef("the command cannot be run: %w%s", err, hint)
 	}
-	var shared place
 	killed, kill := context.WithCancel(context.Background())
-	c := &program{Path: path, Args: command[1:], Stdout: o.Out, Stderr: stream{&shared, o.Err, false}, Killed: killed}
-	switch {
-	case o.json:
-		c.Stdout = c.Stderr
-	case term.IsTerminal(o.Out) && term.IsTerminal(o.Err):
-		c.Stdout = stream{&shared, o.Out, false}
+	c := &program{Path: path, Args: command[1:], Stdout: o.Out, Stderr: o.Err, Killed: killed}
+	if o.json {
+		c.Stdout = o.Err
 	}
-	o.Err = stream{&shared, o.Err, true}
 	log := cli.NewLogger(o.Err, o.verbose, nil)
 	base := os.Environ()
 	handle := func(ctx context.Context, d amqp.Delivery) error {
