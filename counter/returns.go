@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// returnsTTL is how long the store keeps a note about returned messages, or about a replay.
+// returnsTTL is how long the store keeps a note about returned messages.
 const returnsTTL = 90 * 24 * time.Hour
 
 // NoteReturns notes the highest number of times that a message of a quorum queue was returned to it; 0 forgets the
@@ -24,23 +24,4 @@ func (a *Admin) NoteReturns(ctx context.Context, vhost, queue string, highest in
 func (a *Admin) Returns(ctx context.Context, vhost, queue string) (int64, error) {
 	_, text, err := a.text(ctx, Queue{vhost, queue}, docReturns)
 	return number(text), failed("returns", queue, err)
-}
-
-// NoteReplay notes that a replay of a dead-letter queue begins. If not begins, it removes the note: no message is both
-// published and in the dead-letter queue. The store keeps a note for 90 days.
-func (a *Admin) NoteReplay(ctx context.Context, vhost, queue string, begins bool) error {
-	err := a.insist(ctx, Queue{vhost, queue}, nil, func(now time.Time, _ []Doc) (Change, error) {
-		d := Doc{Name: docReplay, Any: true, Expires: now.Add(returnsTTL)}
-		if begins {
-			d.Data = decimal(now.UnixMilli())
-		}
-		return Change{Docs: []Doc{d}}, nil
-	})
-	return failed("note replay", queue, err)
-}
-
-// Replaying returns when the last replay of a dead-letter queue began, if that still runs or was cut off; else zero.
-func (a *Admin) Replaying(ctx context.Context, vhost, queue string) (time.Time, error) {
-	_, text, err := a.text(ctx, Queue{vhost, queue}, docReplay)
-	return millis(text), failed("replay", queue, err)
 }

@@ -136,7 +136,6 @@ const (
 	docTombstones  = "tombstones"
 	docUndecodable = "undecodable"
 	docReturns     = "returns"
-	docReplay      = "replay"
 	docBreaker     = "breaker"
 	docWaiting     = "waiting:" // and the token of a reader
 	docAudited     = "audit:last"

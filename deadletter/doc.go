@@ -33,8 +33,8 @@
 // # What a crash costs
 //
 // No message is lost. If a process is killed, at most Window messages may be both in their queue and still dead
-// letters. The next replay publishes them again, with the same MessageId and the same value of [GenerationHeader], and
-// lists them in Result.PossibleDuplicates. A dead letter without a MessageId gets a new one each time. The tombstones
-// of messages that were taken off in the last half second may not say so. A broker that is killed may bring back dead
-// letters that were acknowledged a moment before.
+// letters. The next replay publishes them again, with the same MessageId and the same value of [GenerationHeader]. A
+// dead letter without a MessageId gets a new one each time. The tombstones of messages that were taken off in the last
+// half second may not say so. A broker that is killed may bring back dead letters that were acknowledged a moment
+// before.
 package deadletter

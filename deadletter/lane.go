@@ -123,9 +123,7 @@ type laneRead struct {
 	vhost  string
 	source *source
 	notes  notes
-	at     time.Time  // when the last reading began
-	noted  replayNote // of one pass: a released lane may leave possible duplicates, if its replay was cut off
-	doubt  bool       // a dead letter may be both published and in the dead-letter queue
+	at     time.Time // when the last reading began
 }
 
 // laneWork is the work on one lane.
@@ -182,13 +180,8 @@ func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, 
 		if read, err = r.read(ctx, work); err != nil {
 			break
 		}
-		r.noted = q.replayNote(ctx, r.vhost)
-		r.doubt = !r.noted.cut.IsZero()
 		for _, w := range read {
 			w.published, w.err = w.pass(ctx, pub)
-		}
-		if !r.doubt {
-			r.noted.set(ctx, false) // while no other session can note its own replay
 		}
 		r.finish(ctx)
 		for _, w := range read {

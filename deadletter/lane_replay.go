@@ -47,11 +47,10 @@ func (w *laneWork) fail(err error, id string) error {
 }
 
 // takeOff takes dead letters of the plan off that are in the work queue, and counts them.
-func (w *laneWork) takeOff(ctx context.Context, planned []counter.Planned, count *int) (err error) {
+func (w *laneWork) takeOff(ctx context.Context, planned []counter.Planned, count *int) error {
 	if len(planned) == 0 {
 		return nil
 	}
-	defer func() { w.doubt = w.doubt || err != nil }()
 	letters := w.letters(planned)
 	if err := w.l.Store.NotePublished(ctx, w.vhost, w.l.Queue, w.l.Name, letters); err != nil {
 		return err
@@ -89,12 +88,10 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 		if err != nil {
 			return 0, err
 		}
-		m.Again = w.noted.again(m)
 		msg := m.forReplay(w.q.Name, w.l.Queue, time.Now())
 		msg.Headers[PositionHeader] = p.Position.String()
 		batch = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key, Publishing: msg})
 	}
-	w.noted.set(ctx, true)
 	sending, cancel := pause.Outlive(ctx, lastConfirms, confirmTime)
 	defer cancel()
 	var failed *publisher.BatchError
@@ -105,7 +102,6 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 		for failed.Errs[done] == nil {
 			done++
 		}
-		w.doubt = w.doubt || slices.ContainsFunc(failed.Errs[done:], mayBePublished)
 		err = asReplay(failed.Errs[done])
 	}
 	return done, cmp.Or(err, w.takeOff(sending, part[:done], &w.result.Replayed))

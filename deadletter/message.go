@@ -21,7 +21,6 @@ type Message struct {
 	Size  int // of the body, in bytes; SizeUnknown from OfRecord
 	// it was delivered before, by a Browse or a replay that was cut off; always true from a quorum queue on 4.0
 	Redelivered bool
-	Again       bool  // set by a replay: one that was cut off may have published it too
 	Returns     int64 // counted by a quorum queue
 	Replays     int64 // how often it was replayed before it died again
 

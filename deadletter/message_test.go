@@ -111,7 +111,7 @@ func TestRevive(t *testing.T) {
 		Headers: amqp.Table{
 			"tenant": "a", GenerationHeader: "1-1772330584-1", FenceHeader: now.UnixMicro(),
 			LineageHeader: amqp.Table{"count": int64(1), "from": "orders.dlq", "queue": "orders", "exchange": "x", "key": "k",
-				"died": died, "reason": "no stock", "again": false, "user": "ann"},
+				"died": died, "reason": "no stock", "user": "ann"},
 		},
 	}
 	broker.WriteFor(want.Headers, "orders", "17", nil)

@@ -28,8 +28,8 @@ type Queue struct {
 	// records do not say which dead letters were taken off.
 	Records Records
 
-	// Returns keeps how often messages of the queue were returned, and whether a replay was cut off. If nil, only a read
-	// shows that a message is near its delivery limit, and Replay sets Again in each redelivered message.
+	// Returns keeps how often messages of the queue were returned. If nil, only a read shows that a message is near its
+	// delivery limit.
 	Returns Returns
 
 	// Partitioned is the queue whose partitions' dead letters are in the queue, and are counted under its name; if empty,

@@ -202,7 +202,6 @@ const FenceHeader = broker.FenceHeader
 //	key       string     the routing key of that; the first, if there were several
 //	reason    string     why it died, from the counter's record or from the broker
 //	died      timestamp  when
-//	again     bool       a replay that was cut off may have published it too
 //	user      string     its user-id, which only that user may publish
 //
 // Like the other headers of strikes, it counts only on the message that it was written for: see Message.Foreign.

@@ -78,18 +78,16 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	defer func() { _ = pub.CloseWithin(0) }() // each window has waited for its confirms
 	w := &replaying{taking: taking{q: q, doing: "replaying", window: r.Window}, r: r, pub: pub,
 		watch: q.watch(r), known: map[string]bool{}}
-	w.store, w.settled, w.after = w.publishWindow, w.count, w.goOn
+	w.store, w.settled, w.after = w.publishWindow, w.watchAll, w.goOn
 	if err := w.begin(ctx, r.Filter, r.Max); err != nil {
 		return Result{}, err
 	}
 	w.watch.vhost = w.source.s.vhost
-	w.noted = q.replayNote(ctx, w.watch.vhost)
 	if w.pace = rate.NewLimiter(rate.Inf, r.Window); r.Rate > 0 {
 		w.pace.SetLimit(rate.Limit(r.Rate))
 		w.pace.AllowN(time.Now(), r.Window-1) // no burst at the start
 	}
 	err = w.run(ctx)
-	w.forget(ctx) // while the source still keeps other sessions off the queue
 	w.finish(ctx)
 	if r.Filter.Everything() {
 		w.result.Left = w.total - w.result.Done - len(w.result.Undecided) - w.source.gone
@@ -133,66 +131,10 @@ type replaying struct {
 	pace  *rate.Limiter
 	known map[string]bool // queues that have received a message
 	stuck error           // why a message must be skipped, which the source cannot do
-	noted replayNote
-}
-
-// replayNote is the store's note of a replay that goes on. It stays if the replay ends with messages that may be both
-// published and in the dead-letter queue.
-type replayNote struct {
-	q     *Queue
-	vhost string
-	cut   time.Time // when the last replay began, if it may have been cut off; else zero
-	begun bool      // the store knows of this one, or was told
-}
-
-// replayNote reads the note that the last replay of the queue left. If the store does not answer, that one may have
-// been cut off a moment ago.
-func (q *Queue) replayNote(ctx context.Context, vhost string) replayNote {
-	n := replayNote{q: q, vhost: vhost}
-	if q.Returns == nil {
-		return n
-	}
-	ctx, cancel := context.WithTimeout(ctx, noteTime)
-	defer cancel()
-	var err error
-	if n.cut, err = q.Returns.Replaying(ctx, vhost, q.Name); err != nil {
-		n.cut = time.Now()
-	}
-	return n
-}
-
-// set notes that messages are about to be published, or that none is both published and in the dead-letter queue. If
-// it fails, a later replay does not name possible duplicates.
-func (n *replayNote) set(ctx context.Context, begins bool) {
-	if n.q.Returns == nil || n.begun == begins {
-		return
-	}
-	n.begun = begins
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
-	defer cancel()
-	_ = n.q.Returns.NoteReplay(ctx, n.vhost, n.q.Name, begins)
-}
-
-// forget removes the note of a replay, unless a message may be both published and in the dead-letter queue. That is
-// possible if a message is undecided or the connection was lost. It is also possible if an earlier replay was cut off
-// and this one did not take the whole queue.
-func (w *replaying) forget(ctx context.Context) {
-	whole := w.r.Filter.Everything() && w.result.Done == w.total && w.total != w.r.Max
-	if len(w.result.Undecided) == 0 && !w.source.s.isLost() && (w.noted.cut.IsZero() || whole) {
-		w.noted.set(ctx, false)
-	}
-}
-
-// again reports whether a replay that was cut off may have published the message too. Such a message was returned by
-// that replay, so it is redelivered, and it died before that replay began. Without Queue.Returns each that is
-// redelivered may be one.
-func (n *replayNote) again(m *Message) bool {
-	return m.Redelivered && (n.q.Returns == nil || !n.cut.IsZero() && m.Origin.Time.Before(n.cut.Add(clockSkew)))
 }
 
 // publishWindow publishes a window, part by part. The parts after a message that must be skipped are taken again later.
 func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confirmed []*Message, err error) {
-	w.noted.set(ctx, true)
 	if begin := w.r.OnBegin; begin != nil {
 		w.r.OnBegin = nil
 		if err := begin(); err != nil {
@@ -277,14 +219,10 @@ func (w *replaying) explainEnd(err error) error {
 		w.q.Handling.Why)
 }
 
-// count adds the confirmed messages to the result.
-func (w *replaying) count(confirmed []*Message) {
+// watchAll watches the confirmed messages.
+func (w *replaying) watchAll(confirmed []*Message) {
 	for _, m := range confirmed {
 		w.watch.add(m)
-		if m.Again {
-			w.result.PossibleDuplicateCount++
-			w.result.PossibleDuplicates = remember(w.result.PossibleDuplicates, m)
-		}
 	}
 }
 
@@ -352,12 +290,6 @@ func (e *undecidedError) Error() string {
 
 func (e *undecidedError) Unwrap() error { return e.cause }
 
-// mayBePublished reports whether a message with this outcome is published, or undecided.
-func mayBePublished(err error) bool {
-	fate := fateOf(err)
-	return fate == replayed || fate == undecided
-}
-
 // A Tracer follows the messages of a Replay.
 type Tracer interface {
 	// ReplayStart is called before a message is published. It may add to its Headers, which are never nil and the
@@ -379,7 +311,6 @@ func (w *replaying) publish(ctx context.Context, messages []*Message) []error {
 			outcomes[i] = fmt.Errorf("%w: message %q: give an exchange or a queue to replay it to", err, m.Name())
 			continue
 		}
-		m.Again = w.noted.again(m)
 		msg := m.forReplay(w.q.Name, to.queueOf(m), time.Now())
 		if w.r.Tracer != nil {
 			traced := w.r.Tracer.ReplayStart(ctx, to, &msg)

@@ -80,7 +80,7 @@ func (m *Message) forReplay(from, queue string, now time.Time) amqp.Publishing {
 }
 
 func lineage(m *Message, from string, replays int64) amqp.Table {
-	t := amqp.Table{"count": replays, "from": from, "again": m.Again}
+	t := amqp.Table{"count": replays, "from": from}
 	if m.Origin.Queue != "" {
 		t["queue"], t["died"] = m.Origin.Queue, m.Origin.Time
 		t["exchange"], t["key"] = m.ours().RouteBeforeReplay(m.Origin.Exchange, m.Origin.Key)

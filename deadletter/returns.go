@@ -3,24 +3,18 @@ package deadletter
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// Returns keeps, for each dead-letter queue, the highest number of times that a message of it was returned. It also
-// keeps whether a replay of the queue was cut off. A *counter.Admin is one.
+// Returns keeps, for each dead-letter queue, the highest number of times that a message of it was returned. A
+// *counter.Admin is one.
 type Returns interface {
 	// Returns returns the number that was noted last, or 0 if there is none.
 	Returns(ctx context.Context, vhost, queue string) (int64, error)
 	// NoteReturns notes the number; 0 forgets it.
 	NoteReturns(ctx context.Context, vhost, queue string, highest int64) error
-
-	// Replaying returns when the last replay began, if its note was not removed; else zero.
-	Replaying(ctx context.Context, vhost, queue string) (time.Time, error)
-	// NoteReplay notes that a replay begins. If not begins, it removes the note.
-	NoteReplay(ctx context.Context, vhost, queue string, begins bool) error
 }
 
 // wear watches how often the messages of a quorum queue are returned while a session reads it: the broker deletes a

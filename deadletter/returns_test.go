@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 )
 
 // keptReturns is a Returns in memory.
@@ -12,7 +11,6 @@ type keptReturns struct {
 	highest int64
 	fails   error
 	denied  error // of a note
-	replay  time.Time
 }
 
 func (k *keptReturns) Returns(context.Context, string, string) (int64, error) {
@@ -24,17 +22,6 @@ func (k *keptReturns) NoteReturns(_ context.Context, _, _ string, n int64) error
 		return k.denied
 	}
 	k.highest = n
-	return k.fails
-}
-
-func (k *keptReturns) Replaying(context.Context, string, string) (time.Time, error) {
-	return k.replay, k.fails
-}
-
-func (k *keptReturns) NoteReplay(_ context.Context, _, _ string, begins bool) error {
-	if k.replay = (time.Time{}); begins {
-		k.replay = time.Now()
-	}
 	return k.fails
 }
 

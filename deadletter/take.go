@@ -118,11 +118,6 @@ type Result struct {
 	Done int // replayed or dropped, and off the dead-letter queue
 	Left int // of a Replay: still dead letters, because they cannot be published or the replay of everything ended early
 
-	// PossibleDuplicates are the replayed messages with Again: an earlier replay that was cut off may have published them
-	// too.
-	PossibleDuplicates     []string
-	PossibleDuplicateCount int
-
 	// Undecided messages may or may not be published, or are published and may still be in the dead-letter queue: one
 	// window at most.
 	Undecided []string

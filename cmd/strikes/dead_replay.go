@@ -37,8 +37,7 @@ func (a *app) deadReplayCommand() *cobra.Command {
   strikes dead replay orders --all --why "the bank is back"`,
 		Long: `Each goes to the queue in which it died. It leaves the dead-letter queue once
 the broker has confirmed its copy. If the command is killed, at most --window
-messages are in both queues, under one id. The next replay names those that may
-be: --json says "again":true.
+messages are in both queues, under one id.
 
 It stops when --stop-after replayed messages have failed again, and then, or if
 any has failed again when --watch ends, exits with 1. It does not see a later
@@ -105,7 +104,7 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	result, err := q.dead.Replay(ctx, r)
 	p.Finish()
 	end(result.Done, err)
-	fmt.Fprintln(c.Err, replaySummary(result, q.dead.Returns != nil)+t.why())
+	fmt.Fprintln(c.Err, replaySummary(result)+t.why())
 	q.warnUnrecorded(result.RecordsErr)
 	err = cmp.Or(err, t.failed)
 	if errors.Is(err, publisher.ErrUnroutable) {
@@ -160,19 +159,13 @@ func (c *deadReplay) settings(queue string, ids []string) (deadletter.Replay, er
 	return r, nil
 }
 
-// replaySummary names possible duplicates only if the store notes replays. Otherwise they are all messages that any
-// reader returned.
-func replaySummary(r deadletter.Result, noted bool) string {
+func replaySummary(r deadletter.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d replayed", r.Done)
 	if r.Left > 0 {
 		fmt.Fprintf(&b, ", %d left", r.Left)
 	}
 	name(&b, "undecided: maybe published, maybe still in the dead-letter queue", len(r.Undecided), r.Undecided)
-	if noted {
-		name(&b, "may have been published before too, by a replay that was cut off", r.PossibleDuplicateCount,
-			r.PossibleDuplicates)
-	}
 	name(&b, "failed again", len(r.FailedAgain), r.FailedAgain)
 	return b.String()
 }
@@ -202,7 +195,7 @@ func (t *report) message(l *deadletter.Message, err error) {
 		t.unroutable++
 	}
 	if t.json != nil {
-		out := map[string]any{"id": l.ID, "fingerprint": l.Fingerprint, "replayed": err == nil, "again": l.Again}
+		out := map[string]any{"id": l.ID, "fingerprint": l.Fingerprint, "replayed": err == nil}
 		if err != nil {
 			out["error"] = cli.Plain(err)
 		}
