@@ -153,7 +153,7 @@ func (d *dialled) Alone(ctx context.Context, queue string) (alone bool) {
 }
 
 func (d *dialled) DeadLetters(ctx context.Context, queue string, q deadletter.Queue) (deadLetters, string, error) {
-	q.Dial, q.Records, q.Returns = d.opts.Dial, d.opts.Store.Admin(), d.opts.Store.Admin()
+	q.Dial, q.Records = d.opts.Dial, d.opts.Store.Admin()
 	var at ops.DeadLetterQueue
 	err := d.with(ctx, func(conn *amqp.Connection) (err error) {
 		if q.Partitioned, q.Partitions, err = broker.FindPartitions(ctx, conn, queue); err == nil {

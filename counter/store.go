@@ -135,7 +135,6 @@ const (
 	docDeal        = "deal"
 	docTombstones  = "tombstones"
 	docUndecodable = "undecodable"
-	docReturns     = "returns"
 	docBreaker     = "breaker"
 	docWaiting     = "waiting:" // and the token of a reader
 	docAudited     = "audit:last"

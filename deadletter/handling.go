@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // Handling lists the actions that are safe on a dead-letter queue. The zero value allows none.
@@ -13,7 +14,8 @@ type Handling struct {
 	// one that has reached the limit ends its window.
 	Take bool
 
-	// Hold allows reading messages or picking some, any number of times: the others return to their positions.
+	// Hold allows reading messages or picking some, any number of times: the others return to their positions. It has no
+	// effect on a queue with a Limit below a million.
 	Hold bool
 
 	// InPlace reports that a message returns to its original position. A quorum queue returns it to the head, behind
@@ -36,6 +38,17 @@ type Handling struct {
 
 // endures reports whether messages may be returned often.
 func (h Handling) endures() bool { return h.Hold && (h.Limit == 0 || h.Limit >= broker.EnoughReturns) }
+
+// check refuses to read a queue further with a message that was returned half as often as its limit allows. Each
+// refusal returns it once more.
+func (h Handling) check(queue string, returns int64) error {
+	if h.Limit == 0 || returns < h.Limit/2 {
+		return nil
+	}
+	return fmt.Errorf("%w to read queue %q: a message was returned to it %s, and at more than %d the broker "+
+		"deletes it; replay or drop everything, which returns nothing",
+		ErrWorn, queue, printable.Plural(int(returns), "time"), h.Limit)
+}
 
 // fewestReturns allow a replay to be interrupted a few times without a loss.
 const fewestReturns = 5

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"errors"
 	"testing"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -63,5 +64,26 @@ func TestHandling(t *testing.T) {
 				t.Errorf("it says %q", h.Why)
 			}
 		})
+	}
+}
+
+// TestWorn: a queue is not read if its limit is low, nor further than a message that was returned half as often as the
+// limit allows.
+func TestWorn(t *testing.T) {
+	const million = 1_000_000
+	for _, tt := range []struct {
+		limit, returns int64
+		read, goOn     bool
+	}{
+		{0, 1 << 40, true, true}, {million, million/2 - 1, true, true}, {million, million / 2, true, false},
+		{million - 1, 0, false, true},
+	} {
+		q := Queue{Name: "q.dlq", Handling: Handling{Limit: tt.limit, Take: true, Hold: true}}
+		for what, got := range map[string]error{"before": q.mayRead(), "after": q.Handling.check(q.Name, tt.returns)} {
+			want := what == "before" && !tt.read || what == "after" && !tt.goOn
+			if errors.Is(got, ErrWorn) != want || errors.Is(got, ErrUnsafe) != want {
+				t.Errorf("limit %d, %s %d returns: %v", tt.limit, what, tt.returns, got)
+			}
+		}
 	}
 }

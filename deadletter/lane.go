@@ -320,7 +320,7 @@ func (q *Queue) beginLanes(ctx context.Context, lanes []Lane) (*laneRead, []*lan
 	if err := q.validate(); err != nil {
 		return nil, nil, err
 	}
-	if err := q.may(q.Handling.Hold, "read"); err != nil {
+	if err := q.mayRead(); err != nil {
 		return nil, nil, err
 	}
 	var err error

@@ -28,10 +28,6 @@ type Queue struct {
 	// records do not say which dead letters were taken off.
 	Records Records
 
-	// Returns keeps how often messages of the queue were returned. If nil, only a read shows that a message is near its
-	// delivery limit.
-	Returns Returns
-
 	// Partitioned is the queue whose partitions' dead letters are in the queue, and are counted under its name; if empty,
 	// there is none. Such a dead letter is replayed to the exchange of that name, with its routing key.
 	Partitioned string
@@ -71,12 +67,24 @@ func (q *Queue) validate() error {
 	return nil
 }
 
-// may returns an error where it is not safe to read the queue, or to take from it.
-func (q *Queue) may(allowed bool, do string) error {
-	if allowed {
+// mayTake returns an error where it is not safe to take messages off the queue.
+func (q *Queue) mayTake() error {
+	if q.Handling.Take {
 		return nil
 	}
-	return fmt.Errorf("%w to %s queue %q: %s", ErrUnsafe, do, q.Name, q.Handling.Why)
+	return fmt.Errorf("%w to take from queue %q: %s", ErrUnsafe, q.Name, q.Handling.Why)
+}
+
+// mayRead returns an error where it is not safe to read the queue.
+func (q *Queue) mayRead() error {
+	unsafe := ErrUnsafe
+	switch h := q.Handling; {
+	case h.endures():
+		return nil
+	case h.Limit > 0 && h.Limit < broker.EnoughReturns:
+		unsafe = ErrWorn
+	}
+	return fmt.Errorf("%w to read queue %q: %s", unsafe, q.Name, q.Handling.Why)
 }
 
 // Depth returns how many messages are ready in the queue. It returns ErrBusy while the queue has a consumer, whose

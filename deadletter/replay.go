@@ -207,12 +207,12 @@ func (w *replaying) mustEnd(err error) bool {
 	if w.source.canSkip() {
 		return false
 	}
-	return !w.q.Handling.Hold || w.r.Target != nil && w.r.Target.Key != "" && errors.Is(err, publisher.ErrUnroutable)
+	return !w.q.Handling.endures() || w.r.Target != nil && w.r.Target.Key != "" && errors.Is(err, publisher.ErrUnroutable)
 }
 
 // explainEnd says why a replay of everything cannot go on.
 func (w *replaying) explainEnd(err error) error {
-	if fateOf(err) != skipped || w.q.Handling.Hold {
+	if fateOf(err) != skipped || w.q.Handling.endures() {
 		return err
 	}
 	return fmt.Errorf("%w; it is at the head of queue %q, and skipping it needs a read of the queue: %s", err, w.q.Name,

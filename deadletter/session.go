@@ -40,7 +40,6 @@ type session struct {
 	asked        time.Time   // when the request was sent that the queue has not answered; zero: there is none
 	acks         int         // sent, and maybe not in the queue yet
 	ready        int         // messages to read: those in the queue when it began, and not more than the bounds allow
-	wear         *wear       // nil: the messages that it reads are not returned
 	whole        int         // messages in the queue when it began
 	drained      sync.WaitGroup
 }
@@ -106,11 +105,6 @@ func (s *session) begin(ctx context.Context) error {
 	}
 	if err := s.ask(func() (err error) { s.ready, err = quiet(ctx, s.ch, s.queue); return err }); err != nil {
 		return err
-	}
-	if s.wear != nil {
-		if err := s.wear.begin(ctx, s.vhost, s.ready); err != nil {
-			return err
-		}
 	}
 	if s.whole = s.ready; s.bounds.AtMost > 0 {
 		s.ready = min(s.ready, s.bounds.AtMost)
@@ -191,9 +185,6 @@ func (s *session) delivered(d amqp.Delivery, ok bool) (amqp.Delivery, bool, erro
 	s.bytes += len(d.Body)
 	if s.returns = 0; d.Redelivered { // else a publisher wrote the headers
 		s.returns = returnsOf(d.Headers)
-	}
-	if s.wear != nil {
-		s.wear.seen = max(s.wear.seen, broker.Integer(d.Headers["x-delivery-count"]))
 	}
 	return d, true, nil
 }
@@ -360,9 +351,6 @@ func (s *session) close() {
 	done()
 	broker.HangUp(s.conn)
 	s.drained.Wait()
-	if s.wear != nil && s.read > 0 {
-		s.wear.end(context.Background(), s.vhost, s.read >= s.whole)
-	}
 }
 
 // lockSuffix ends the name of the exclusive queue that a session declares while it works on a dead-letter queue.

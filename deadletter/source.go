@@ -36,7 +36,7 @@ func (q *Queue) source(ctx context.Context, f Filter, window, most int) (*source
 	if !f.Everything() {
 		return q.chooseAll(ctx, f)
 	}
-	if err := q.may(q.Handling.Take, "take from"); err != nil {
+	if err := q.mayTake(); err != nil {
 		return nil, err
 	}
 	s := &session{prefetch: 2 * window}
@@ -58,10 +58,10 @@ func (q *Queue) source(ctx context.Context, f Filter, window, most int) (*source
 
 // choose reads the queue within bounds, with preview bytes of each body; -1: all.
 func (q *Queue) choose(ctx context.Context, f Filter, preview int, b Bounds) (*source, error) {
-	if err := q.may(q.Handling.Hold, "read"); err != nil {
+	if err := q.mayRead(); err != nil {
 		return nil, err
 	}
-	s, err := q.open(ctx, &session{bounds: b, everything: f.Everything(), wear: &wear{q: q}})
+	s, err := q.open(ctx, &session{bounds: b, everything: f.Everything()})
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +263,7 @@ func (c *source) finish(ctx context.Context) {
 	if c.s.single {
 		_ = c.s.ch.Nack(0, true, true) // of all; RabbitMQ 4.3 and later do not count it as a return
 	}
-	if c.spool == nil && c.q.Handling.Hold {
+	if c.spool == nil && c.q.Handling.endures() {
 		c.s.keepOrder(ctx, c.q.progress)
 	}
 	c.s.close()

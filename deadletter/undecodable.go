@@ -90,7 +90,7 @@ func (h head) equal(o head) bool { return h.n == o.n && h.messages == o.messages
 // the session's own channel, the others by another. Until it is closed, which the caller does, the session holds
 // them; nil if an undecodable message ended it.
 func (q *Queue) pass(ctx context.Context, most, apart int) (h head, s *session, others *amqp.Channel, err error) {
-	if s, err = q.open(ctx, &session{single: true, wear: &wear{q: q}}); err != nil {
+	if s, err = q.open(ctx, &session{single: true}); err != nil {
 		return h, nil, nil, err
 	}
 	defer func() {
@@ -142,7 +142,7 @@ func (q *Queue) pass(ctx context.Context, most, apart int) (h head, s *session, 
 // for a message that the API cannot read either.
 func (q *Queue) TakeUndecodable(ctx context.Context, api Management, keep func(message []byte) error) (position int,
 	err error) {
-	if err := cmp.Or(q.validate(), q.may(q.Handling.Hold, "read")); err != nil {
+	if err := cmp.Or(q.validate(), q.mayRead()); err != nil {
 		return 0, err
 	}
 	m, err := broker.NewAPI(api.URL, api.Client)

@@ -164,7 +164,7 @@ func TestPartitionedQueueIsOneQueue(t *testing.T) {
 func (s *shared) deadLetters() *deadletter.Queue {
 	s.t.Helper()
 	return openDead(s.t, deadletter.Queue{Name: s.queue + ".dlq", Partitioned: s.queue, Partitions: s.n,
-		Records: s.store.Admin(), Returns: s.store.Admin()})
+		Records: s.store.Admin()})
 }
 
 // lanes returns the blocked lanes, of which there are n.

@@ -209,8 +209,7 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 		}, source, nil
 	}
 	if q.store == nil {
-		return nil, nil, cli.Misusef("queue %s is not read (--force reads it): %s", q.where(),
-			q.dead.Handling.Why)
+		return nil, nil, cli.Misusef("queue %s is not read: %s", q.where(), q.dead.Handling.Why)
 	}
 	if !records {
 		has := "Another consumer holds some or all of its messages"

@@ -70,7 +70,7 @@ func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
 			}
 			return nil, err
 		}
-		q.dead.Records, q.dead.Returns = q.store.Admin(), q.store.Admin()
+		q.dead.Records = q.store.Admin()
 	}
 	return q, nil
 }
@@ -126,8 +126,8 @@ func (q *dlq) judge(ctx context.Context, force bool) error {
 		if h := &q.dead.Handling; !h.Hold && tried != nil {
 			h.Why += "; the management API was tried at its usual address (--management-url names another): " + tried.Error()
 		}
-		if force {
-			q.dead.Handling.Take, q.dead.Handling.Hold = true, true
+		if h := &q.dead.Handling; force {
+			h.Take, h.Hold = true, h.Limit == 0 || h.Limit >= broker.EnoughReturns
 		}
 		found, now, _ := broker.FindQueue(ctx, conn, q.dead.Name)
 		if found == broker.Yes && (now.Messages > 0 || now.Consumers == 0) { // else a consumer may hold all of them

@@ -41,7 +41,8 @@ is 3.
 
 What reading costs. A quorum queue counts reads, and deletes a message that was
 read too often. If its delivery limit is low or unknown, dead list shows the
-store's records instead, and stderr says so. --force reads it anyway.
+store's records instead, and stderr says so. --force reads it anyway, unless the
+limit is known to be low.
 
 Why they died: KIND in the lists.
   failed          the last attempt failed
