@@ -44,9 +44,6 @@ type deadLetters interface {
 	Replay(context.Context, deadletter.Replay) (deadletter.Result, error)
 	Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (
 		deadletter.Result, error)
-	ReplayLane(context.Context, deadletter.Lane) (deadletter.LaneResult, error)
-	ReleaseLane(context.Context, deadletter.Lane) (deadletter.LaneResult, error)
-	DropLane(context.Context, deadletter.Lane) (deadletter.LaneResult, error)
 }
 
 // dialled is a broker behind Options.Dial.

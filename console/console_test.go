@@ -137,7 +137,6 @@ type fakeLetters struct {
 	all     []*deadletter.Message
 	gate    chan struct{} // if not nil, Replay waits for it before each message
 	taken   []string      // the queues of the replayed ones
-	fails   error         // of ReplayLane
 	browsed atomic.Int64
 	bounds  deadletter.Bounds // of the last Browse
 }
@@ -186,64 +185,6 @@ func (l fakeQueue) Replay(ctx context.Context, r deadletter.Replay) (done deadle
 		}
 	}
 	return done, nil
-}
-
-// ReplayLane drops the positions from the store, as a consumer that handles each message would close them.
-func (l *fakeLetters) ReplayLane(ctx context.Context, lane deadletter.Lane) (done deadletter.LaneResult, err error) {
-	for {
-		state, err := lane.Store.Lane(ctx, "/", lane.Queue, lane.Name)
-		if err != nil {
-			done.Released = errors.Is(err, counter.ErrNotBlocked)
-			return done, nil
-		}
-		lane.Progress(len(state.Open))
-		if l.gate != nil {
-			select {
-			case <-l.gate:
-			case <-ctx.Done():
-				return done, ctx.Err()
-			}
-		}
-		if l.fails != nil {
-			return done, l.fails
-		}
-		if _, err := lane.Store.DropPositions(ctx, "/", lane.Queue, lane.Name,
-			[]counter.Position{state.First()}); err != nil {
-			return done, err
-		}
-		done.Replayed++
-	}
-}
-
-func (l *fakeLetters) ReleaseLane(ctx context.Context, lane deadletter.Lane) (deadletter.LaneResult, error) {
-	dropped, err := l.dropFirst(ctx, lane)
-	if err != nil || dropped.Released {
-		return dropped, err
-	}
-	done, err := l.ReplayLane(ctx, lane)
-	done.Dropped += dropped.Dropped
-	return done, err
-}
-
-func (l *fakeLetters) dropFirst(ctx context.Context, lane deadletter.Lane) (done deadletter.LaneResult, err error) {
-	if err := lane.Keep(l.all[:1]); err != nil {
-		return done, err
-	}
-	done.Released, err = lane.Store.DropPositions(ctx, "/", lane.Queue, lane.Name, []counter.Position{lane.First})
-	done.Dropped++
-	return done, err
-}
-
-func (l *fakeLetters) DropLane(ctx context.Context, lane deadletter.Lane) (done deadletter.LaneResult, err error) {
-	for !done.Released && err == nil {
-		var first deadletter.LaneResult
-		first, err = l.dropFirst(ctx, lane)
-		done.Released, done.Dropped = first.Released, done.Dropped+first.Dropped
-		if state, err := lane.Store.Lane(ctx, "/", lane.Queue, lane.Name); err == nil {
-			lane.First = state.First()
-		}
-	}
-	return done, err
 }
 
 func (l *fakeLetters) Drop(_ context.Context, f deadletter.Filter, _ int, keep func([]*deadletter.Message) error) (

@@ -23,9 +23,8 @@ type job struct {
 	Verb   Verb // that a visitor needs to stop it
 	Queue  string
 	Filter filter
-	Whole  bool        // everything in the dead-letter queue is meant: no other queue shares it
-	Lane   *laneChange // nil: the dead letters that Filter picks
-	Of     int         // dead letters at the preview; no more are taken, except of a Lane
+	Whole  bool // everything in the dead-letter queue is meant: no other queue shares it
+	Of     int  // dead letters at the preview; no more are taken
 	Reason string
 	Actor  string
 	Begun  time.Time
@@ -55,23 +54,7 @@ func (j *job) State() jobState {
 }
 
 // What describes the work of the job.
-func (j *job) What() string {
-	if j.Lane != nil {
-		return j.Lane.Verb + " the lane " + shown(j.Lane.Name)
-	}
-	return string(j.Verb) + " " + j.Filter.Text()
-}
-
-// entry is the beginning of the job in the audit.
-func (j *job) entry() counter.AuditEntry {
-	e := counter.AuditEntry{Actor: j.Actor, Verb: string(j.Verb), Reason: j.Reason, Result: ops.ResultBegun}
-	if j.Lane != nil {
-		e.Verb, e.Subject = j.Lane.Verb, "lane "+j.Lane.Name
-	} else {
-		e.Subject = j.Filter.subject()
-	}
-	return e
-}
+func (j *job) What() string { return string(j.Verb) + " " + j.Filter.Text() }
 
 func (j *job) update(f func(*jobState)) {
 	j.mu.Lock()
@@ -127,19 +110,13 @@ func (s *jobs) begin(base context.Context, j *job, run func(context.Context)) er
 // interrupted begins the result in the audit of a job that ended with its console.
 const interrupted = "interrupted"
 
-// outcome is the result of a job.
-type outcome struct {
-	Done  int
-	Again []string // ids of those that failed again
-	Parts []string // of its text
-}
-
 // jobWork does the work of a job. It calls begin before its first change, and returns the error of begin.
-type jobWork func(ctx context.Context, begin func() error) (outcome, error)
+type jobWork func(ctx context.Context, begin func() error) (deadletter.Result, error)
 
 // runJob runs a replay or a drop, and writes the audit, unless nothing began: then no dead letter matched.
 func (c *Console) runJob(ctx context.Context, j *job, run jobWork) {
-	e := j.entry()
+	e := counter.AuditEntry{Actor: j.Actor, Verb: string(j.Verb), Subject: j.Filter.subject(), Reason: j.Reason,
+		Result: ops.ResultBegun}
 	began := false
 	begin := func() error { // a change that the audit cannot keep is not made
 		if began {
@@ -151,14 +128,8 @@ func (c *Console) runJob(ctx context.Context, j *job, run jobWork) {
 		began = true
 		return nil
 	}
-	done, err := guardedAsk(c, func() (outcome, error) { return run(ctx, begin) })
-	switch {
-	case j.State().Stopped != "" && errors.Is(err, context.Canceled):
-		done.Parts = append(done.Parts, "stopped by "+j.State().Stopped)
-	case err != nil:
-		done.Parts = append(done.Parts, err.Error())
-	}
-	e.Count, e.Result = int64(done.Done), strings.Join(done.Parts, ", ")
+	done, err := guardedAsk(c, func() (deadletter.Result, error) { return run(ctx, begin) })
+	e.Count, e.Result = int64(done.Done), j.result(done, err)
 	if c.base.Err() != nil && err != nil {
 		e.Result = interrupted + " by the end of the console: " + e.Result
 	}
@@ -167,8 +138,8 @@ func (c *Console) runJob(ctx context.Context, j *job, run jobWork) {
 		auditErr = c.audit(ctx, j.Queue, e)
 	}
 	j.update(func(s *jobState) {
-		s.Ended, s.Done, s.Again, s.Result, s.OK = time.Now(), done.Done, done.Again, e.Result, err == nil &&
-			len(done.Again) == 0
+		s.Ended, s.Done, s.Again, s.Result = time.Now(), done.Done, done.FailedAgain, e.Result
+		s.OK = err == nil && len(done.FailedAgain) == 0
 		if auditErr != nil {
 			s.Result += "; the audit could not be written: " + auditErr.Error()
 		}
@@ -176,8 +147,8 @@ func (c *Console) runJob(ctx context.Context, j *job, run jobWork) {
 	c.changed(j.Queue)
 }
 
-// outcomeOf is the outcome of a job with the dead letters that a filter picks.
-func (j *job) outcomeOf(r deadletter.Result, err error) outcome {
+// result is the result of a job as text.
+func (j *job) result(r deadletter.Result, err error) string {
 	parts := []string{fmt.Sprintf("%d of %d %s", r.Done, j.Of, done(j.Verb))}
 	if r.Left > 0 {
 		parts = append(parts, fmt.Sprintf("%d left in the dead-letter queue", r.Left))
@@ -188,10 +159,15 @@ func (j *job) outcomeOf(r deadletter.Result, err error) outcome {
 	if n := len(r.Undecided); n > 0 {
 		parts = append(parts, fmt.Sprintf("%d undecided: maybe done, maybe still in the dead-letter queue", n))
 	}
-	if err == nil && r.RecordsErr != nil {
+	switch {
+	case j.State().Stopped != "" && errors.Is(err, context.Canceled):
+		parts = append(parts, "stopped by "+j.State().Stopped)
+	case err != nil:
+		parts = append(parts, err.Error())
+	case r.RecordsErr != nil:
 		parts = append(parts, "the store may not know all of it: "+r.RecordsErr.Error())
 	}
-	return outcome{r.Done, r.FailedAgain, parts}
+	return strings.Join(parts, ", ")
 }
 
 // errNoDrop says that a drop has no directory.
@@ -205,14 +181,6 @@ type keeper struct {
 	j    *job
 	from string // the dead-letter queue
 	file *os.File
-}
-
-// keeper returns the keeper of a job; nil and an error if the console has no directory for it.
-func (c *Console) keeper(j *job, from string) (*keeper, error) {
-	if c.opts.DropDir == "" || c.opts.Encode == nil {
-		return nil, errNoDrop
-	}
-	return &keeper{c: c, j: j, from: from}, nil
 }
 
 // keep returns nil once the messages are on disk.
@@ -231,14 +199,6 @@ func (k *keeper) keep(messages []*deadletter.Message) (err error) {
 		k.j.update(func(s *jobState) { s.File = name })
 	}
 	return ops.Keep(k.file, k.c.opts.Encode, k.from, messages)
-}
-
-// end closes the file, if there is one, and returns err and the error of closing. A nil keeper has no file.
-func (k *keeper) end(err error) error {
-	if k == nil || k.file == nil {
-		return err
-	}
-	return errors.Join(err, k.file.Close())
 }
 
 // unsafe are the characters that a file name does not take from a queue's.

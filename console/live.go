@@ -31,8 +31,7 @@ type update struct {
 func (c *Console) live(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("screen")
 	screen := map[string]func(*http.Request) (page, error){ // the pages that change by themselves
-		"queues": c.queuesPage, "queue": c.queuePage, "dead": c.deadPage, "lanes": c.lanesPage, "replay": c.jobPage,
-		"doctor": c.examinationPage,
+		"queues": c.queuesPage, "queue": c.queuePage, "dead": c.deadPage, "replay": c.jobPage, "doctor": c.examinationPage,
 	}[name]
 	if screen == nil || name != "queues" && name != "doctor" && checkQueue(r) != nil {
 		http.Error(w, "there is no such live page", http.StatusNotFound)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/shell"
 )
 
 //go:embed templates/*.html
@@ -40,7 +41,7 @@ var templateFuncs = template.FuncMap{
 		return plural(number(n), thing)
 	}, "digits": func(n any) string { return digits(number(n)) }, "share": share, "atLeast": atLeast,
 	"asset": func(name string) string { return "static/" + name + "?v=" + assetVersion() },
-	"dict":  dict, "pick": url.QueryEscape,
+	"dict":  dict, "pick": url.QueryEscape, "operands": func(queue string) string { return shell.Operands(queue) },
 }
 
 // assetVersion names the content of the static files, so that browsers may keep them.

@@ -79,9 +79,9 @@ func (c *Console) collect(ctx context.Context, q *queueStatus, name string) (que
 	if err != nil {
 		return queueView{}, err
 	}
-	v := queueView{Status: s, Lanes: laneList{Queue: name, Of: s.BlockedLanes, Now: s.Time}}
+	v := queueView{Status: s}
 	if s.BlockedLanes > 0 {
-		v.Lanes.Lanes, v.Lanes.Of, err = c.lanesOf(ctx, name, s, 0, lanesOfQueue)
+		v.Lanes, err = c.lanes(ctx, s, lanesOfQueue)
 	}
 	return v, err
 }

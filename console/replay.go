@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -71,7 +72,7 @@ func (c *Console) jobPage(r *http.Request) (page, error) {
 		return p, refusedError{http.StatusNotFound, "the console was started again; reload the page"}
 	}
 	v.Job = nil
-	if _, v.Lanes, err = c.lanes(r.Context(), queue, 0, 0); err != nil {
+	if v.Lanes, err = c.blockedLanes(r.Context(), queue); err != nil {
 		return p, err
 	}
 	if err := c.preview(r, &v); err != nil {
@@ -90,18 +91,10 @@ func done(v Verb) string { return map[Verb]string{VerbReplay: "replayed", VerbDr
 
 // headlineOfJob is the fact about a job.
 func headlineOfJob(v replayView) string {
-	about, verb := shown(v.Queue), string(v.Job.Verb)
-	end := fmt.Sprintf("%d of %d %s", v.State.Done, v.Job.Of, done(v.Job.Verb))
-	if lane := v.Job.Lane; lane != nil {
-		about, verb, end = about+": lane "+brief(shown(lane.Name)), lane.Verb, "the lane is still blocked"
+	if v.State.Ended.IsZero() {
+		return fmt.Sprintf("%s: %s under way, %d of %d", shown(v.Queue), v.Job.Verb, v.State.Done, v.Job.Of)
 	}
-	switch {
-	case v.State.Ended.IsZero():
-		return fmt.Sprintf("%s: %s under way, %d of %d", about, verb, v.State.Done, v.Job.Of)
-	case v.Job.Lane != nil && v.State.OK:
-		return about + " is released"
-	}
-	return fmt.Sprintf("%s: %s ended, %s", about, verb, end)
+	return fmt.Sprintf("%s: %s ended, %d of %d %s", shown(v.Queue), v.Job.Verb, v.State.Done, v.Job.Of, done(v.Job.Verb))
 }
 
 // preview counts the dead letters that the filter picks, from the store's records.
@@ -213,35 +206,32 @@ func (c *Console) prepare(ctx context.Context, j *job, rate float64) (jobWork, e
 	if err != nil {
 		return nil, err
 	}
-	file, err := c.keeper(j, from)
-	if err != nil && j.Verb == VerbDrop {
-		return nil, err
-	}
 	f := j.Filter.of(j.Queue)
 	if j.Whole { // which needs no reading
 		f = j.Filter.Filter
 	}
-	return func(ctx context.Context, begin func() error) (outcome, error) {
-		switch {
-		case j.Lane != nil:
-			if err := begin(); err != nil {
-				return outcome{}, err
-			}
-			return j.Lane.change(ctx, j, q, c.store, file)
-		case j.Verb == VerbReplay:
-			done, err := q.Replay(ctx, deadletter.Replay{
+	if j.Verb == VerbReplay {
+		return func(ctx context.Context, begin func() error) (deadletter.Result, error) {
+			return q.Replay(ctx, deadletter.Replay{
 				Filter: f, Max: j.Of, Rate: rate, StopAfter: stopAfter, Watch: watchFor, OnBegin: begin,
 			})
-			return j.outcomeOf(done, err), err
-		}
+		}, nil
+	}
+	if c.opts.DropDir == "" || c.opts.Encode == nil {
+		return nil, errNoDrop
+	}
+	return func(ctx context.Context, begin func() error) (deadletter.Result, error) {
+		file := keeper{c: c, j: j, from: from}
 		done, err := q.Drop(ctx, f, j.Of, func(messages []*deadletter.Message) error {
 			if err := begin(); err != nil {
 				return err
 			}
 			return file.keep(messages)
 		})
-		err = file.end(err)
-		return j.outcomeOf(done, err), err
+		if file.file != nil {
+			err = errors.Join(err, file.file.Close())
+		}
+		return done, err
 	}, nil
 }
 

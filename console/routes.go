@@ -39,9 +39,6 @@ func (c *Console) routes() *http.ServeMux {
 		"POST /replay":      c.act(c.begin),
 		"GET /drop":         c.show(c.jobPage),
 		"POST /drop":        c.act(c.begin),
-		"GET /lanes":        c.show(c.lanesPage),
-		"GET /lane":         c.show(c.lanePage),
-		"POST /lane":        c.act(c.beginLane),
 		"POST /stop":        c.act(c.stopJob),
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {

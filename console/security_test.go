@@ -129,7 +129,7 @@ func routesOf(t *testing.T, method string) (paths []string) {
 	for _, m := range regexp.MustCompile(`"`+method+` /([^"{]*)`).FindAllStringSubmatch(string(source), -1) {
 		paths = append(paths, m[1])
 	}
-	if len(paths) < 8 {
+	if len(paths) < 7 {
 		t.Fatalf("only %q are found", paths)
 	}
 	return paths
@@ -146,7 +146,7 @@ func TestForbiddenRoutes(t *testing.T) {
 		case "stop": // nothing runs
 			want = http.StatusNotFound
 		}
-		at := query(path, "verb", "replay", "lane", "a1")
+		at := query(path, "verb", "replay")
 		if w := f.post(at, url.Values{"why": {"r"}, "count": {"1"}}); w.Code != want {
 			t.Errorf("POST %s: %d, want %d", at, w.Code, want)
 		}
@@ -517,7 +517,7 @@ func TestPanicsAreRecovered(t *testing.T) {
 	if s := f.jobs.of("orders").State(); s.Ended.IsZero() || s.OK || !strings.Contains(s.Result, errPanicked.Error()) {
 		t.Errorf("the job: %+v", s)
 	}
-	for _, path := range []string{query("dead"), query("lanes"), query("audit"), query("queue")} {
+	for _, path := range []string{query("dead"), query("audit"), query("queue")} {
 		if w := f.get(path); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(),
 			errPanicked.Error()) {
 			t.Errorf("%s: %d: %s", path, w.Code, w.Body)

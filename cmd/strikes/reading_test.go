@@ -356,13 +356,10 @@ func readingPages(t *testing.T, queue string) (reads []func()) {
 	need(t, err)
 	t.Cleanup(func() { _ = c.Close() })
 	of := "queue=" + url.QueryEscape(queue)
-	lane := of + "&lane=7"
 	for _, to := range []string{
-		"GET /queue?" + of, "GET /dead?" + of, "GET /replay?" + of, "GET /drop?" + of, "GET /lanes?" + lane,
-		"GET /lane?verb=replay&" + lane, "GET /lane?verb=release&" + lane, "GET /lane?verb=drop&" + lane,
+		"GET /queue?" + of, "GET /dead?" + of, "GET /replay?" + of, "GET /drop?" + of,
 		"GET /message?id=a&queue=" + url.QueryEscape(queue), "POST /message?id=a&queue=" + url.QueryEscape(queue),
 		"GET /live?screen=queue&" + of, "GET /live?screen=dead&" + of, "GET /live?screen=replay&" + of,
-		"GET /live?screen=lanes&" + lane,
 	} {
 		reads = append(reads, func() {
 			method, path, _ := strings.Cut(to, " ")

@@ -4,16 +4,12 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net/http"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/chromedp/chromedp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/proctest"
@@ -60,74 +56,6 @@ func (p *plant) hold() {
 	})
 }
 
-// TestLanes replays, releases and drops a blocked lane each in a browser, with and without script. The lanes have
-// hostile names.
-func TestLanes(t *testing.T) {
-	t.Parallel()
-	for _, script := range []bool{true, false} {
-		p := newPlant(t)
-		p.declare(topology.Spec{Queue: "bookings", Type: topology.Classic, SingleActiveConsumer: true})
-		locked, closed, wrong := hostile["script"]+hostile["turned text"], hostile["invalid UTF-8"]+strings.Repeat("x", 900),
-			hostile["script"]
-		p.publish("bookings", booking("b1", locked, counter.CauseRejected), booking("b2", locked, ""),
-			booking("b3", locked, ""),
-			booking("c1", closed, counter.CauseRejected), booking("c2", closed, ""),
-			booking("d1", wrong, counter.CauseRejected), booking("d2", wrong, ""))
-		stop := p.consume(lanes("bookings", handle))
-		proctest.Eventually(t, patience, "the lanes to be blocked", func() bool { return p.depth("bookings.dlq") == 7 })
-		stop()
-		handled := make(chan string, 10)
-		p.consume(lanes("bookings", func(_ context.Context, d amqp.Delivery) error {
-			handled <- d.MessageId
-			return nil
-		}))
-		dir := t.TempDir()
-		s := p.serve(func(o *console.Options) {
-			o.DropDir, o.Encode = dir, func(m amqp.Publishing, _ string) ([]byte, error) { return []byte(m.MessageId), nil }
-		})
-		b := newTab(t)
-		if !script {
-			b.withoutScript()
-		}
-		b.visit(s.at("queue", "queue", "bookings"))
-		proctest.Eventually(t, patience, "the page of the queue to show both lanes", func() bool {
-			b.visit(b.url())
-			return strings.Contains(b.text("main"), "3 lanes blocked, with 4 blocked messages.")
-		})
-		b.visit(s.at("lanes", "queue", "bookings"))
-		b.sees("3 blocked lanes")
-		for _, change := range []struct {
-			verb, by, result string
-			left             int
-		}{{"replay", "b1", "3 replayed", 4}, {"release", "c1", "1 replayed, 1 dropped", 2}, {"drop", "d1",
-			"the lane is released, 2 dropped", 0}} {
-			b.visit(s.at("lanes", "queue", "bookings"))
-			b.follow(fmt.Sprintf("main tr:has(a[href*='id=%s']) a[href*='verb=%s']", change.by, change.verb))
-			b.sees(change.by)
-			b.fill("#why", "the account is open again")
-			if status := b.follow("main form.sheet button"); status != http.StatusOK {
-				t.Errorf("script %v, %s: status %d", script, change.verb, status)
-			}
-			proctest.Eventually(t, patience, "the page to say that the lane is released", func() bool {
-				b.visit(b.url())
-				return strings.Contains(b.text("main"), change.result)
-			})
-			if left := p.depth("bookings.dlq"); left != change.left {
-				t.Errorf("script %v, %s: %d dead letters are left", script, change.verb, left)
-			}
-		}
-		for _, want := range []string{"b1", "b2", "b3", "c2"} {
-			if got := <-handled; got != want {
-				t.Errorf("script %v: %s was handled, want %s", script, got, want)
-			}
-		}
-		b.visit(s.at("lanes", "queue", "bookings"))
-		b.sees("no lane is blocked")
-		b.visit(s.at("audit", "queue", "bookings"))
-		b.sees("the account is open again")
-	}
-}
-
 // TestManyLanes measures the console's pages and the commands that show blocked lanes.
 func TestManyLanes(t *testing.T) {
 	servertest.Long(t)
@@ -155,26 +83,10 @@ func TestManyLanes(t *testing.T) {
 			t.Errorf("%s took %s; the goal is %s", what, took, *laneGoal)
 		}
 	}
-	for _, page := range []string{"queue", "lanes"} {
-		b.visit(s.at(page, "queue", "bookings"))
-		b.sees("account-")
-		painted := b.measure(s.at(page, "queue", "bookings")).Painted
-		slow("page "+page, time.Duration(painted*float64(time.Millisecond)))
-	}
-	seen := map[string]bool{}
-	for at := s.at("lanes", "queue", "bookings"); at != ""; {
-		b.visit(at)
-		for _, lane := range strings.Fields(b.text("main table")) {
-			if strings.HasPrefix(lane, "account-") {
-				seen[lane] = true
-			}
-		}
-		at = run(b, chromedp.Evaluate[string](
-			`[...document.querySelectorAll('main a')].find(a => a.textContent === 'Blocked for a shorter time')?.href ?? ''`))
-	}
-	if len(seen) != *manyLanes {
-		t.Errorf("the pages list %d lanes, want %d", len(seen), *manyLanes)
-	}
+	b.visit(s.at("queue", "queue", "bookings"))
+	b.sees("account-")
+	painted := b.measure(s.at("queue", "queue", "bookings")).Painted
+	slow("page queue", time.Duration(painted*float64(time.Millisecond)))
 	slow("lane list", p.time("lane", "list", "bookings"))
 	slow("status", p.time("status", "bookings"))
 	slow("status of all queues", p.time("status"))

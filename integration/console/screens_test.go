@@ -26,8 +26,7 @@ func screens(s *site) []struct{ name, at string } {
 		{"replay", s.at("replay", "queue", "payments", "kind", "timed-out")},
 		{"audit", s.at("audit", "queue", "orders")},
 		{"change", s.at("change", "queue", "orders", "verb", "limit", "id", "order-7301")},
-		{"lanes", s.at("lanes", "queue", "bookings")},
-		{"lane", s.at("lane", "queue", "bookings", "lane", "DE-2210", "verb", "release")},
+		{"lanes", s.at("queue", "queue", "bookings")},
 		{"held", s.at("queue", "queue", "ledger")},
 	}
 }
