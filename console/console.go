@@ -34,7 +34,7 @@ type Console struct {
 	mux      *http.ServeMux
 	guard    *http.CrossOriginProtection
 	wrong    *guesses // tokens
-	logouts  *logouts
+	logins   *logins
 
 	queues  map[string]*queueStatus
 	all     *cached[ops.Overview]
@@ -70,7 +70,7 @@ func New(o Options) (*Console, error) {
 func newConsole(o Options, b rabbit, p patience) *Console {
 	c := &Console{
 		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(),
-		logouts: &logouts{}, results: &results{}, jobs: &jobs{byQueue: map[string]*job{}},
+		logins: &logins{byCookie: map[string]person{}}, results: &results{}, jobs: &jobs{byQueue: map[string]*job{}},
 		queues: map[string]*queueStatus{}, grouped: map[[2]string]*cached[ops.Groups]{},
 		history: &history{queues: map[string][]sample{}},
 	}

@@ -1,17 +1,14 @@
 package console
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
+	"crypto/rand"
 	"crypto/subtle"
-	"encoding/base64"
 	"errors"
 	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -77,11 +74,11 @@ func (c *Console) recognise(r *http.Request) (visitor, error) {
 	if err != nil {
 		return visitor{}, errNoToken
 	}
-	if c.logouts.has(cookie.Value) {
+	name := c.logins.of(cookie.Value)
+	if name == "" {
 		return visitor{}, errLoggedOut
 	}
-	name, err := c.readCookie(cookie.Value, time.Now())
-	return visitor{Actor: name, Allowed: c.opts.Allow, Login: true}, err
+	return visitor{Actor: name, Allowed: c.opts.Allow, Login: true}, nil
 }
 
 var errTooMany = errors.New("too many wrong tokens; wait a moment")
@@ -146,7 +143,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	}
 	// without a path it is for the pages beside this one, whatever a proxy puts before them
 	http.SetCookie(w, &http.Cookie{
-		Name: cookieName, Value: c.cookie(v.Name, time.Now().Add(loginLasts)), HttpOnly: true,
+		Name: cookieName, Value: c.logins.begin(v.Name), HttpOnly: true,
 		SameSite: http.SameSiteStrictMode,
 		Secure:   r.TLS != nil, MaxAge: int(loginLasts / time.Second),
 	})
@@ -156,63 +153,50 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 // logout ends the login of the browser, also on its open pages.
 func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 	if cookie, err := r.Cookie(cookieName); err == nil {
-		c.logouts.add(cookie.Value)
+		c.logins.end(cookie.Value)
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookieName, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil, MaxAge: -1})
 	goTo(w, "./")
 }
 
-// logouts are cookies that no longer count although they are signed. They are forgotten when they would have ended.
-type logouts struct {
-	mu    sync.Mutex
-	ended map[string]time.Time
+// logins are the people who gave the token, by the cookie of their browser. They end with the Console.
+type logins struct {
+	mu       sync.Mutex
+	byCookie map[string]person
 }
 
-func (l *logouts) add(cookie string) {
+// person has logged in.
+type person struct {
+	name  string
+	until time.Time
+}
+
+// begin returns the cookie of a new login. It forgets those that are over.
+func (l *logins) begin(name string) (cookie string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended == nil {
-		l.ended = map[string]time.Time{}
-	}
-	for value, at := range l.ended {
-		if time.Since(at) > loginLasts {
-			delete(l.ended, value)
-		}
-	}
-	l.ended[cookie] = time.Now()
+	now := time.Now()
+	maps.DeleteFunc(l.byCookie, func(_ string, p person) bool { return now.After(p.until) })
+	cookie = rand.Text()
+	l.byCookie[cookie] = person{name, now.Add(loginLasts)}
+	return cookie
 }
 
-func (l *logouts) has(cookie string) bool {
+func (l *logins) end(cookie string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ended := l.ended[cookie]
-	return ended
+	delete(l.byCookie, cookie)
 }
 
-// cookie names a person until a time, signed with the token, so that it outlives a restart.
-func (c *Console) cookie(name string, until time.Time) string {
-	text := strconv.FormatInt(until.Unix(), 10) + "." + base64.RawURLEncoding.EncodeToString([]byte(name))
-	return text + "." + c.sign(text)
-}
-
-func (c *Console) sign(text string) string {
-	mac := hmac.New(sha256.New, []byte("strikes console "+c.opts.Token))
-	mac.Write([]byte(text))
-	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
-}
-
-func (c *Console) readCookie(value string, now time.Time) (name string, err error) {
-	parts := strings.Split(value, ".")
-	if len(parts) != 3 || !hmac.Equal([]byte(parts[2]), []byte(c.sign(parts[0]+"."+parts[1]))) {
-		return "", errToken
+// of returns the name of the person whose browser has a cookie; empty: the login has ended.
+func (l *logins) of(cookie string) (name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.byCookie[cookie]; time.Now().Before(p.until) {
+		return p.name
 	}
-	until, err := strconv.ParseInt(parts[0], 10, 64)
-	if err != nil || now.Unix() >= until {
-		return "", errLoggedOut
-	}
-	text, err := base64.RawURLEncoding.DecodeString(parts[1])
-	return string(text), err
+	return ""
 }
 
 // cleanNext returns a page of the console, or the first.

@@ -278,6 +278,8 @@ func TestLogoutEndsStreams(t *testing.T) {
 		t.Error("the stream goes on after the logout")
 	}
 	answers(t, f.get("/", as), http.StatusUnauthorized)
+	again := newFixture(t, Options{Token: token}) // a restart does not revive the login
+	answers(t, again.get("/", as), http.StatusUnauthorized)
 }
 
 func TestGuard(t *testing.T) {
