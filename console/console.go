@@ -33,7 +33,6 @@ type Console struct {
 	broker   rabbit
 	mux      *http.ServeMux
 	guard    *http.CrossOriginProtection
-	wrong    *guesses // tokens
 	logins   *logins
 
 	queues  map[string]*queueStatus
@@ -69,7 +68,7 @@ func New(o Options) (*Console, error) {
 
 func newConsole(o Options, b rabbit, p patience) *Console {
 	c := &Console{
-		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(), wrong: newGuesses(),
+		opts: o, patience: p, store: o.Store.Admin(), broker: b, guard: http.NewCrossOriginProtection(),
 		logins: &logins{byCookie: map[string]person{}}, results: &results{}, jobs: &jobs{byQueue: map[string]*job{}},
 		queues: map[string]*queueStatus{}, grouped: map[[2]string]*cached[ops.Groups]{},
 		history: &history{queues: map[string][]sample{}},

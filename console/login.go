@@ -5,15 +5,11 @@ import (
 	"crypto/subtle"
 	"errors"
 	"maps"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/time/rate"
 )
 
 const (
@@ -42,7 +38,7 @@ func (c *Console) enter(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		c.mux.ServeHTTP(w, withVisitor(r, v))
 	case c.opts.Token != "" && c.opts.Authorize == nil:
-		c.askLogin(w, r, err)
+		c.askLogin(w, r)
 	default:
 		c.opts.Logger.Warn("console: request refused", "err", err, "remote", r.RemoteAddr)
 		http.Error(w, "not allowed: "+err.Error(), http.StatusForbidden)
@@ -61,11 +57,7 @@ func (c *Console) recognise(r *http.Request) (visitor, error) {
 		return visitor{Actor: c.opts.Actor, Allowed: c.opts.Allow}, nil
 	}
 	if token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); bearer {
-		switch {
-		case c.wrong.tooMany(r.RemoteAddr):
-			return visitor{}, errTooMany
-		case !c.isToken(token):
-			c.wrong.wrong(r.RemoteAddr)
+		if !c.isToken(token) {
 			return visitor{}, errToken
 		}
 		return visitor{Actor: "the holder of the token", Allowed: c.opts.Allow}, nil
@@ -81,8 +73,6 @@ func (c *Console) recognise(r *http.Request) (visitor, error) {
 	return visitor{Actor: name, Allowed: c.opts.Allow, Login: true}, nil
 }
 
-var errTooMany = errors.New("too many wrong tokens; wait a moment")
-
 var errNoToken = errors.New("the token is missing; log in, or send it as Authorization: Bearer TOKEN")
 
 var errLoggedOut = errors.New("the login has ended")
@@ -95,10 +85,8 @@ func (c *Console) isToken(token string) bool {
 
 // askLogin leads to the login page. A browser that follows a link of another site sends no SameSite=Strict cookie: then
 // the page first loads itself again, which is a request of this site.
-func (c *Console) askLogin(w http.ResponseWriter, r *http.Request, why error) {
+func (c *Console) askLogin(w http.ResponseWriter, r *http.Request) {
 	switch {
-	case errors.Is(why, errTooMany):
-		http.Error(w, why.Error(), http.StatusTooManyRequests)
 	case r.Method != http.MethodGet || strings.Contains(r.Header.Get("Accept"), "event-stream") || r.URL.Path == "/live":
 		http.Error(w, "log in first", http.StatusUnauthorized)
 	case r.Header.Get("Sec-Fetch-Site") == "cross-site":
@@ -118,7 +106,7 @@ func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, code int, v 
 	c.render(w, r, code, page{Screen: "login", Title: "Log in", View: v})
 }
 
-// login checks a token and gives the browser a cookie. It bounds the rate of wrong tokens from each address.
+// login checks a token and gives the browser a cookie.
 func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	v := loginView{Next: cleanNext(r.FormValue("next")), Name: cut(strings.TrimSpace(r.PostFormValue("name")),
 		longestName)}
@@ -126,12 +114,7 @@ func (c *Console) login(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		c.showLogin(w, r, http.StatusOK, v)
 		return
-	case c.wrong.tooMany(r.RemoteAddr):
-		v.Wrong = "Too many wrong tokens. Wait a moment, then try again."
-		c.showLogin(w, r, http.StatusTooManyRequests, v)
-		return
 	case !c.isToken(r.PostFormValue("token")):
-		c.wrong.wrong(r.RemoteAddr)
 		c.opts.Logger.Warn("console: login with a wrong token", "remote", r.RemoteAddr)
 		v.Wrong = "The token is wrong."
 		c.showLogin(w, r, http.StatusUnauthorized, v)
@@ -215,65 +198,4 @@ func cleanNext(next string) string {
 func goTo(w http.ResponseWriter, next string) {
 	w.Header().Set("Location", next)
 	w.WriteHeader(http.StatusSeeOther)
-}
-
-// guesses limits wrong tokens for each client address, so that one client cannot lock out the others. Clients behind
-// one proxy share its address.
-type guesses struct {
-	mu      sync.Mutex
-	clients map[string]*rate.Limiter
-	others  *rate.Limiter // of all clients beyond the bound
-}
-
-const (
-	// guessEvery and guessBurst are how many wrong tokens a client may send.
-	guessEvery = time.Second
-	guessBurst = 5
-	// mostGuessing are the clients that are kept apart.
-	mostGuessing = 1000
-)
-
-func newGuesses() *guesses {
-	return &guesses{clients: map[string]*rate.Limiter{}, others: rate.NewLimiter(rate.Every(guessEvery), guessBurst)}
-}
-
-// tooMany reports whether a client must wait before its next token is looked at, right or wrong.
-func (g *guesses) tooMany(remote string) bool { return g.of(remote).Tokens() < 1 }
-
-// wrong notes a wrong token.
-func (g *guesses) wrong(remote string) { g.of(remote).Allow() }
-
-// of returns the limit of a client. At mostGuessing clients it forgets those that may guess as often as a new one. If
-// none can be forgotten, new clients share one limit.
-func (g *guesses) of(remote string) *rate.Limiter {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	client := clientOf(remote)
-	if l := g.clients[client]; l != nil {
-		return l
-	}
-	if len(g.clients) >= mostGuessing {
-		maps.DeleteFunc(g.clients, func(_ string, l *rate.Limiter) bool { return l.Tokens() >= guessBurst })
-	}
-	if len(g.clients) >= mostGuessing {
-		return g.others
-	}
-	l := rate.NewLimiter(rate.Every(guessEvery), guessBurst)
-	g.clients[client] = l
-	return l
-}
-
-// clientOf is the address of a client, of IPv6 its network.
-func clientOf(remote string) string {
-	host, _, err := net.SplitHostPort(remote)
-	if err != nil {
-		host = remote
-	}
-	addr, err := netip.ParseAddr(host)
-	if err != nil {
-		return host
-	}
-	addr = addr.Unmap().WithZone("")
-	network, _ := addr.Prefix(min(addr.BitLen(), 64)) // without a zone it cannot fail
-	return network.String()
 }
