@@ -57,10 +57,9 @@ type question struct {
 	*Collector
 	Question
 
-	found      string               // the dead-letter queue, by the last certain answer
-	foundAt    time.Time            // when it was last asked for
-	noDelay    map[string]time.Time // until when a delay queue is not asked for
-	examined   time.Time            // the last time
+	found      string    // the dead-letter queue, by the last certain answer
+	foundAt    time.Time // when it was last asked for
+	examined   time.Time // the last time
 	findings   []inspect.Finding
 	unexamined error
 }

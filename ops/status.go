@@ -35,12 +35,9 @@ type Status struct {
 	// missing, they also have the warnings about the dead-letter route.
 	Findings []inspect.Finding `json:"findings,omitempty"`
 
-	BlockedLanes int `json:"blocked_lanes,omitempty"`
-	// of the virtual host; empty: it has none, or they may not be seen
-	DelayQueues []DelayQueue `json:"delay_queues,omitempty"`
-
-	Notes   []string `json:"notes,omitempty"` // each part that could not be read, and why; not escaped
-	Assumed string   `json:"-"`               // the one of them that says that Dead.Queue is a guess; empty: it is known
+	BlockedLanes int      `json:"blocked_lanes,omitempty"`
+	Notes        []string `json:"notes,omitempty"` // each part that could not be read, and why; not escaped
+	Assumed      string   `json:"-"`               // the one of them that says that Dead.Queue is a guess; empty: it is known
 
 	Breaker     *Breaker      `json:"breaker,omitempty"` // nil: it is closed
 	Paused      *counter.Note `json:"paused,omitempty"`

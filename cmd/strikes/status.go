@@ -25,7 +25,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Example: "  strikes status\n  strikes status orders\n  watch strikes status orders",
 		Long: `Without QUEUE, status lists the queues of the virtual host, the worst first.
 Only the management API can list them. strikes help words explains what --json
-prints.
+prints. The delay queues are shared by all queues: status says how many messages
+wait in each. "lost" are those that came back to a queue that was gone.
 
 With QUEUE, status lists the messages that are retried: they have failed, and
 are not dead-lettered. Those behind them may have to wait. The one that failed
@@ -50,10 +51,6 @@ the broker or another program dead-lettered them, copies were put there by hand,
 or the store has lost its data. A copy stays when its lane is released, and as
 long as it is there it hides one message that is missing: status compares
 numbers.
-
-The delay queues are shared by all queues of the virtual host. status shows how
-many messages wait in each. "lost" are those that came back to a queue that was
-gone.
 
 Only the management API reports rates, unacked and waiting messages, and what
 others consumed from the dead-letter queue. Its figures are up to 10 s old, so

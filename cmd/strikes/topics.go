@@ -111,6 +111,7 @@ state in status QUEUE --json:
   forgotten         no consumer took it for 5 minutes
 
 Fields of status --json without QUEUE:
+  delay_queues   how many messages wait in each
   dead_letters_of  the deleted queue whose dead letters are in this one
   retrying       messages with a counted failure or crash, or whose attempt runs
                  and is in the store
@@ -140,7 +141,6 @@ Fields of status QUEUE --json:
   waiting        messages whose attempts are not counted, by process
   dead_lettered  as above, and the queue that has them
   blocked_lanes  as above
-  delay_queues   how many messages wait in each; all queues share them
   holding        the message for which the queue is paused
   undecodable    as above
   findings       of the doctor: what is wrong, and what to do

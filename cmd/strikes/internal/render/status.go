@@ -66,7 +66,6 @@ func Status(s ops.Status) []term.Row {
 	if len(s.Findings) > 0 {
 		p.add(term.Quiet, "           strikes doctor %s says how to fix it", queue)
 	}
-	p.delayQueues(s.DelayQueues)
 	for _, n := range s.Notes {
 		p.add(term.Quiet, "note       %s", printable.Text(n, ""))
 	}
