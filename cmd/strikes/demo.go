@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os/exec"
 	"time"
 
@@ -17,8 +16,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
-	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
@@ -34,25 +31,21 @@ type demo struct {
 	cli.Streams
 
 	amqpURL, storeURL string
-	kind              topology.Type // of the queues
-	database          string        // kind of the private database that is the store; empty: none
-	json, console     bool
+	database          string // kind of the private database that is the store; empty: none
 	flags             *pflag.FlagSet
 
-	broker        *connect.Broker
-	managementURL string // of a private broker
-	store         *counter.Counter
-	ledger        ledger
-	queue         string // and prefix of the store's keys
-	orders        []order
-	story         io.Writer
+	broker *connect.Broker
+	store  *counter.Counter
+	ledger ledger
+	queue  string // and prefix of the store's keys
+	orders []order
 }
 
 func (a *app) demoCommand() *cobra.Command {
-	d := demo{Streams: a.Streams, kind: topology.Quorum, orders: demoOrders()}
+	d := demo{Streams: a.Streams, orders: demoOrders()}
 	cmd := &cobra.Command{
 		Use: "demo", Short: "watch two consumers retry, survive a crash and dead-letter",
-		Example: "  strikes demo\n  strikes demo --console\n  strikes demo --store postgres",
+		Example: "  strikes demo\n  strikes demo --store postgres",
 		Long: `Starts a private RabbitMQ and an embedded store, unless others are given,
 publishes 20 orders and handles them in two processes. One order fails twice,
 one always, and one kills the first processes that handle it. Then the broker,
@@ -75,9 +68,6 @@ anything is wrong. At the end it removes all that it made.`,
 	cli.DefaultText(f, "store-url", "an embedded one")
 	cli.OneOf(cmd, &d.database, "store", "keep the counts in a private database: `KIND` postgres or mysql", "postgres",
 		"mysql")
-	cli.OneOf(cmd, &d.kind, "type", "declare queues of this `TYPE`: quorum or classic", topology.Quorum, topology.Classic)
-	f.BoolVar(&d.console, "console", false, "at the end, serve the console on the demo's queue until interrupted")
-	cli.JSON(f, &d.json, "print the result as one JSON object; the story goes to stderr")
 	return cmd
 }
 
@@ -89,18 +79,15 @@ func (d *demo) called(flag string) string {
 	return cli.Called(d.flags, flag)
 }
 
-func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.story, format+"\n", args...) }
+func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n", args...) }
 
 // run shows the demo and leaves nothing behind. It returns an error if an order did not end as it must.
 func (d *demo) run(ctx context.Context) (err error) {
 	d.queue = "strikes-demo-" + uuid.NewString()[:8]
-	if d.story = d.Out; d.json {
-		d.story = d.Err
-	}
 	undo := func(f func() error) { err = errors.Join(err, f()) }
 	if d.amqpURL == "" {
 		d.say("starting a private RabbitMQ")
-		private, err := servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{Management: d.console})
+		private, err := servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{})
 		if errors.Is(err, exec.ErrNotFound) {
 			err = fmt.Errorf("%w; install it (apt-get install rabbitmq-server, or brew install rabbitmq), or name a broker "+
 				"with --amqp-url", err)
@@ -109,7 +96,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 			return err
 		}
 		defer undo(private.Close)
-		d.amqpURL, d.managementURL = private.URL, private.ManagementURL
+		d.amqpURL = private.URL
 	}
 	if d.broker, err = connect.NewBroker(d.amqpURL, "strikes demo", d.called("amqp-url")); err != nil {
 		return err
@@ -121,14 +108,14 @@ func (d *demo) run(ctx context.Context) (err error) {
 		}
 		defer undo(private.Close)
 	}
-	v := verdict{Queue: d.queue, Store: setting.RedactURL(d.storeURL)}
+	store := setting.RedactURL(d.storeURL)
 	if d.storeURL == "" {
 		embedded := miniredis.NewMiniRedis()
 		if err := embedded.StartAddr("127.0.0.1:0"); err != nil {
 			return err
 		}
 		defer embedded.Close()
-		d.storeURL, v.Store = "redis://"+embedded.Addr(), "embedded"
+		d.storeURL, store = "redis://"+embedded.Addr(), "embedded"
 	}
 	if d.store, err = connect.OpenStore(ctx, connect.Patient(d.storeURL), d.queue, d.called("store-url")); err != nil {
 		return err
@@ -138,7 +125,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer undo(d.ledger.remove)
-	declares := false
+	version, declares := "", false
 	defer undo(func() error {
 		if !declares {
 			return nil
@@ -147,19 +134,18 @@ func (d *demo) run(ctx context.Context) (err error) {
 	})
 	err = d.broker.With(ctx, func(conn *amqp.Connection) error {
 		declares = true
-		version, _ := conn.Properties["version"].(string)
-		v.Broker = "RabbitMQ " + printable.Text(version, "")
-		return topology.Declare(ctx, conn, topology.Spec{Queue: d.queue, Type: d.kind})
+		version, _ = conn.Properties["version"].(string)
+		return topology.Declare(ctx, conn, topology.Spec{Queue: d.queue})
 	})
 	if err != nil {
 		return err
 	}
-	d.say("%s, store %s; queue %s with %d orders, %d retries allowed", v.Broker, v.Store, d.queue, len(d.orders),
-		demoRetries)
+	d.say("RabbitMQ %s, store %s; queue %s with %d orders, %d retries allowed", printable.Text(version, ""), store, d.queue,
+		len(d.orders), demoRetries)
 	if err := d.publish(ctx); err != nil {
 		return err
 	}
-	return d.play(ctx, v)
+	return d.play(ctx)
 }
 
 // demoDatabases are the databases that --store starts, with their URLs.
@@ -207,51 +193,21 @@ func (d *demo) publish(ctx context.Context) error {
 }
 
 // play lets the consumers handle the orders, judges, and prints the verdict.
-func (d *demo) play(ctx context.Context, v verdict) error {
+func (d *demo) play(ctx context.Context) error {
 	began := time.Now()
 	if err := d.watch(ctx); err != nil {
 		return err
 	}
-	var err error
-	if v.Ends, v.Left, err = d.gather(ctx); err != nil {
+	ends, left, err := d.gather(ctx)
+	if err != nil {
 		return err
 	}
-	v.judge(d.orders)
-	v.Seconds = time.Since(began).Seconds()
-	if d.json {
-		err = jsonl.NewEncoder(d.Out).Encode(v)
-	} else {
-		v.print(d.Out, d.orders)
-	}
-	switch {
-	case err != nil:
-		return err
-	case !v.OK:
+	v := judge(d.orders, ends, left)
+	v.print(d.Out, d.orders, time.Since(began))
+	if len(v.wrong) > 0 {
 		return errors.New("demo: an order did not end as it must")
-	case d.console:
-		return d.showConsole(ctx)
 	}
 	return nil
-}
-
-// showConsole serves the console on the demo's queue, at a free port. It ends with ctx.
-func (d *demo) showConsole(ctx context.Context) error {
-	need, err := managementOf(ctx, d.broker, d.managementURL, []string{d.queue})
-	if err != nil {
-		return err
-	}
-	c, err := console.New(console.Options{
-		Store: d.store, Dial: d.broker.Dial, VHost: d.broker.VHost, Queues: []string{d.queue}, Actor: thisUser(),
-		Management: need.Management, HTTPClient: need.HTTPClient,
-		Allow: console.Verbs{console.VerbReplay, console.VerbReset, console.VerbSkip, console.VerbLimit, console.VerbPause},
-	})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	fmt.Fprint(d.Err, "the console is at the URL below; interrupt to end the demo\n")
-	at := pages{address: "127.0.0.1:0"}
-	return at.serve(ctx, c, d.Out)
 }
 
 // remove deletes the queues and records of the demo, also after an interruption.

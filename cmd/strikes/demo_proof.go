@@ -44,11 +44,11 @@ func (l ledger) counts() (map[string]int, error) {
 
 // end is how an order ended.
 type end struct {
-	Attempts   int    `json:"attempts"`              // of the handler, says the ledger
-	NotCounted int    `json:"not_counted,omitempty"` // of these
-	Handled    int    `json:"handled"`               // so often to the end, says the ledger
-	Counted    string `json:"counted,omitempty"`     // says the store
-	Dead       string `json:"dead,omitempty"`        // says the dead-letter queue
+	Attempts   int    // of the handler, says the ledger
+	NotCounted int    // of these
+	Handled    int    // so often to the end, says the ledger
+	Counted    string // says the store
+	Dead       string // says the dead-letter queue
 }
 
 func (e end) String() string {
@@ -134,56 +134,48 @@ func (d *demo) gather(ctx context.Context) (ends map[string]end, left int, err e
 
 // verdict is the outcome of a demo.
 type verdict struct {
-	OK           bool           `json:"ok"`
-	Broker       string         `json:"broker"`
-	Store        string         `json:"store"`
-	Queue        string         `json:"queue"`
-	Orders       int            `json:"orders"`
-	Handled      int            `json:"handled"`
-	DeadLettered int            `json:"dead_lettered"`
-	Left         int            `json:"left"` // in the queue
-	Ends         map[string]end `json:"ends"` // by order
-	Wrong        []string       `json:"wrong,omitempty"`
-	Seconds      float64        `json:"seconds"` // from the first order to the proof
+	ends                  map[string]end // by order
+	handled, deadLettered int
+	wrong                 []string
 }
 
-// judge compares the ends of the orders with the right ones.
-func (v *verdict) judge(orders []order) {
-	want, all := map[string]end{}, maps.Clone(v.Ends)
+// judge compares the ends of the orders with the right ones. Some orders may be left in the queue.
+func judge(orders []order, ends map[string]end, left int) verdict {
+	v, want, all := verdict{ends: ends}, map[string]end{}, maps.Clone(ends)
 	for _, o := range orders {
-		want[o.ID], all[o.ID] = right[o.Kind], v.Ends[o.ID]
+		want[o.ID], all[o.ID] = right[o.Kind], ends[o.ID]
 	}
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		got := all[id]
-		v.Handled += min(got.Handled, 1)
+		v.handled += min(got.Handled, 1)
 		if got.Dead != "" {
-			v.DeadLettered++
+			v.deadLettered++
 		}
 		if got != want[id] {
-			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %v; it must be: %v", printable.Name(id), got, want[id]))
+			v.wrong = append(v.wrong, fmt.Sprintf("%s: %v; it must be: %v", printable.Name(id), got, want[id]))
 		}
 	}
-	if v.Left > 0 {
-		v.Wrong = append(v.Wrong, fmt.Sprintf("%s left in the queue", printable.Plural(v.Left, "order")))
+	if left > 0 {
+		v.wrong = append(v.wrong, fmt.Sprintf("%s left in the queue", printable.Plural(left, "order")))
 	}
-	v.Orders, v.OK = len(orders), len(v.Wrong) == 0
+	return v
 }
 
-// print shows the proof.
-func (v *verdict) print(w io.Writer, orders []order) {
+// print shows the proof, and the time from the first order to it.
+func (v *verdict) print(w io.Writer, orders []order, took time.Duration) {
 	fmt.Fprintf(w, "\nThe proof, after all consumers have ended:\n")
-	for _, text := range v.Wrong {
+	for _, text := range v.wrong {
 		fmt.Fprintf(w, "  WRONG %s\n", text)
 	}
-	if !v.OK {
+	if len(v.wrong) > 0 {
 		return
 	}
 	for _, o := range orders {
 		if o.Kind != plain {
-			fmt.Fprintf(w, "  ok    %s: %v\n", o.ID, v.Ends[o.ID])
+			fmt.Fprintf(w, "  ok    %s: %v\n", o.ID, v.ends[o.ID])
 		}
 	}
 	fmt.Fprintf(w, "  ok    each other order: %v\n", right[plain])
-	fmt.Fprintf(w, "%d orders: %d handled, %d dead-lettered, none lost. (%.1f s)\n", v.Orders, v.Handled, v.DeadLettered,
-		v.Seconds)
+	fmt.Fprintf(w, "%d orders: %d handled, %d dead-lettered, none lost. (%.1f s)\n", len(orders), v.handled, v.deadLettered,
+		took.Seconds())
 }

@@ -3,49 +3,48 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
-// judged is the verdict on a demo that went well, but for what spoil does to it.
-func judged(spoil func(*verdict)) verdict {
-	v := verdict{Ends: map[string]end{}}
+// goodEnds are the ends of the orders in a demo that went well.
+func goodEnds() map[string]end {
+	ends := map[string]end{}
 	for _, o := range demoOrders() {
-		v.Ends[o.ID] = right[o.Kind]
+		ends[o.ID] = right[o.Kind]
 	}
-	spoil(&v)
-	v.judge(demoOrders())
-	return v
+	return ends
 }
 
 func TestVerdictOfGoodEvidence(t *testing.T) {
-	v := judged(func(*verdict) {})
+	v := judge(demoOrders(), goodEnds(), 0)
 	var out strings.Builder
-	if v.print(&out, demoOrders()); !v.OK || strings.Count(out.String(), "  ok  ") != 4 ||
+	if v.print(&out, demoOrders(), time.Second); len(v.wrong) > 0 || strings.Count(out.String(), "  ok  ") != 4 ||
 		!strings.Contains(out.String(), "20 orders: 19 handled, 1 dead-lettered, none lost.") ||
 		!strings.Contains(out.String(), "order-12: 4 attempts (2 not counted), handled 1 time; the store counts 0 "+
 			"failures, 1 crash, done") {
-		t.Errorf("ok %v:\n%s", v.OK, &out)
+		t.Errorf("wrong: %q\n%s", v.wrong, &out)
 	}
 }
 
 func TestVerdictFindsEachFault(t *testing.T) {
-	order := func(id string, change func(*end)) func(*verdict) {
-		return func(v *verdict) {
-			e := v.Ends[id]
+	order := func(id string, change func(*end)) func(map[string]end) {
+		return func(ends map[string]end) {
+			e := ends[id]
 			change(&e)
-			v.Ends[id] = e
+			ends[id] = e
 		}
 	}
 	tests := []struct {
 		name  string
-		spoil func(*verdict)
+		spoil func(map[string]end)
 		about string
 	}{
-		{"an order is left", func(v *verdict) { v.Left = 1 }, "1 order left"},
+		{"an order is left", nil, "1 order left"},
 		{"no dead letter", order("order-07", func(e *end) { e.Dead = "" }), "order-07"},
 		{"dead-lettered twice", order("order-07", func(e *end) { e.Dead += "rejected" }), "order-07"},
 		{"the wrong one", order("order-08", func(e *end) { e.Dead = "rejected" }), "order-08"},
 		{"by a limit of the broker's", order("order-07", func(e *end) { e.Dead = "delivery_limit" }), "order-07"},
-		{"lost", func(v *verdict) { delete(v.Ends, "order-01") }, "order-01"},
+		{"lost", func(ends map[string]end) { delete(ends, "order-01") }, "order-01"},
 		{"handled twice", order("order-01", func(e *end) { e.Handled = 2 }), "order-01"},
 		{"the poison was handled", order("order-07", func(e *end) { e.Handled = 1 }), "order-07"},
 		{"one attempt too few", order("order-07", func(e *end) { e.Attempts = 3 }), "order-07"},
@@ -60,12 +59,17 @@ func TestVerdictFindsEachFault(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			v := judged(tt.spoil)
-			if v.OK || len(v.Wrong) != 1 || !strings.HasPrefix(v.Wrong[0], tt.about) {
-				t.Errorf("ok %v, wrong: %q, want one about %q", v.OK, v.Wrong, tt.about)
+			ends, left := goodEnds(), 1
+			if tt.spoil != nil {
+				tt.spoil(ends)
+				left = 0
+			}
+			v := judge(demoOrders(), ends, left)
+			if len(v.wrong) != 1 || !strings.HasPrefix(v.wrong[0], tt.about) {
+				t.Errorf("wrong: %q, want one about %q", v.wrong, tt.about)
 			}
 			var out strings.Builder
-			v.print(&out, demoOrders())
+			v.print(&out, demoOrders(), time.Second)
 			if !strings.Contains(out.String(), "WRONG "+tt.about) || strings.Contains(out.String(), "none lost") {
 				t.Errorf("printed:\n%s", &out)
 			}
