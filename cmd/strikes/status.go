@@ -24,9 +24,10 @@ func (a *app) statusCommand() *cobra.Command {
 		Use: "status [QUEUE]", Short: "show the messages that block a queue, and its dead letters",
 		Example: "  strikes status\n  strikes status orders\n  watch strikes status orders",
 		Long: `Without QUEUE, status lists the queues of the virtual host, the worst first.
-Only the management API can list them. strikes help words explains what --json
-prints. The delay queues are shared by all queues: status says how many messages
-wait in each. "lost" are those that came back to a queue that was gone.
+Only the management API can list them. The delay queues are shared by all
+queues: status says how many messages wait in each. "lost" are those that came
+back to a queue that was gone. strikes help words explains state and trouble,
+and docs/cli.md the other fields that --json prints.
 
 With QUEUE, status lists the messages that are retried: they have failed, and
 are not dead-lettered. Those behind them may have to wait. The one that failed

@@ -110,43 +110,6 @@ state in status QUEUE --json:
   ready             for the next consumer
   forgotten         no consumer took it for 5 minutes
 
-Fields of status --json without QUEUE:
-  delay_queues   how many messages wait in each
-  dead_letters_of  the deleted queue whose dead letters are in this one
-  retrying       messages with a counted failure or crash, or whose attempt runs
-                 and is in the store
-  forgotten      of these, the ones that no consumer took for 5 minutes
-  waiting        messages whose attempts are not counted; some may be in
-                 retrying too
-  head           the message that has blocked the others for longest
-  limit          that an operator set for the queue
-  dead_lettered  the dead letters: how many are still dead, how many were
-                 replayed or dropped, and their commonest reasons
-  blocked_lanes  lanes that wait because a message of theirs is dead-lettered
-  silent         processes that have stopped asking the store
-  findings       errors of the doctor, up to 30 s old
-  undecodable    why the client cannot decode a message, which ends every
-                 session
-  sharing        other queues with the same dead-letter queue
-  partial        the store has more records than were read
-  unknown        why the store's figures are missing: they show 0, or are too
-                 low
-
-Fields of status QUEUE --json:
-  time           when it was read, by the store's clock
-  limit          as above
-  limits         those of the consumers, if they differ
-  blocking       the messages that hold back others, the longest first
-  blocked        how many hold back others, with those not listed
-  waiting        messages whose attempts are not counted, by process
-  dead_lettered  as above, and the queue that has them
-  blocked_lanes  as above
-  holding        the message for which the queue is paused
-  undecodable    as above
-  findings       of the doctor: what is wrong, and what to do
-  processes      that consume the queue; a silent one does not ask the store
-  notes          what could not be read, and why
-
 trouble in status --json without QUEUE, the worst first:
   route        its dead letters reach no queue: they are lost, or consumers hold
                them
