@@ -21,7 +21,7 @@ const (
 var tools = []string{
 	"github.com/creack/pty", "github.com/go-sql-driver/mysql", "github.com/jackc/pgx/v5", "github.com/lib/pq",
 	"github.com/prometheus/client_golang",
-	"github.com/rivo/uniseg", "github.com/rogpeppe/go-internal", "github.com/schollz/progressbar/v3",
+	"github.com/rivo/uniseg", "github.com/rogpeppe/go-internal",
 	"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/urfave/cli/v3", "golang.org/x/term",
 	"golang.org/x/tools",
 }

@@ -247,10 +247,9 @@ func (c *deadChange) count(ctx context.Context, q *dlq, v verb, want *wanted) (n
 		return n, err
 	}
 	out := render.DeadLetters(c.Out, c.json)
-	p := q.reading(true)
-	defer p.Finish()
+	q.sayReading(true)
 	for l, err := range q.dead.Browse(ctx, v.filter) {
-		if p.Finish(); err != nil {
+		if err != nil {
 			return n, err
 		}
 		want.saw(l)

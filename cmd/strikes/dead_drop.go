@@ -82,7 +82,6 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	begin, end := q.audit(ctx, c.given(), v.verb, filterText(v.filter, c.most))
-	p := q.progress()
 	q.warnInterrupt()
 	want := seek(f)
 	result, err := q.dead.Drop(ctx, f, most, func(messages []*deadletter.Message) error {
@@ -95,7 +94,6 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 		}
 		return c.report(messages)
 	})
-	p.Finish()
 	err = errors.Join(err, file.finish())
 	end(result.Done, err)
 	var b strings.Builder
@@ -184,9 +182,7 @@ func (c *deadDrop) dropUndecodable(ctx context.Context, queue string, ids []stri
 	}
 	begin, end := q.audit(ctx, c.given(), "drop", "--undecodable")
 	begin()
-	p := q.progress()
 	position, err := q.dead.TakeUndecodable(ctx, q.api, file.keepLine)
-	p.Finish()
 	err = errors.Join(err, file.finish())
 	if err == nil {
 		fmt.Fprintf(c.Err, "1 dropped, in %s: it was message %d of queue %s, and cannot be decoded\n", printable.Name(c.to),

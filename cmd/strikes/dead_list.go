@@ -15,7 +15,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
@@ -188,12 +187,10 @@ func (c *deadList) cut(out render.List[*deadletter.Message], more string) error 
 func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, limit int,
 	records bool) (all iter.Seq2[*deadletter.Message, error], source *render.Source, err error) {
 	if !records && q.dead.Handling.Hold {
-		p := q.reading(limit == 0 || !f.Everything()) // the next match may be far away
+		q.sayReading(limit == 0 || !f.Everything()) // the next match may be far away
 		source = new(render.FromQueue)
 		return func(yield func(*deadletter.Message, error) bool) {
-			defer p.Finish() // progress may follow the last dead letter
 			for l, err := range q.dead.BrowsePart(ctx, f, deadletter.Bounds{Picked: limit}) {
-				p.Finish()
 				unreadable := errors.Is(err, deadletter.ErrUndecodable) || errors.Is(err, deadletter.ErrWorn)
 				if unreadable && q.store != nil { // for a reason that lies in one of its messages
 					fmt.Fprintf(c.Err, "%s\nThe following is from the store's records; messages may have left the queue since.\n",
@@ -228,21 +225,12 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 	return q.records().EachDead(ctx, f), new(render.FromStore), nil
 }
 
-// progress shows how far the work on the queue is. The caller finishes it.
-func (q *dlq) progress() *term.Progress {
-	p := term.NewProgress(q.stderr)
-	q.dead.Progress = func(at deadletter.Progress) { p.Show(at.Doing, at.Done, at.Of) }
-	return p
-}
-
-// reading returns the progress of a command that reads messages and leaves them in the queue. If it may read all, and
-// that takes long, reading says so immediately.
-func (q *dlq) reading(all bool) *term.Progress {
+// sayReading says that a command reads messages and leaves them in the queue, if it may read all, and that takes long.
+func (q *dlq) sayReading(all bool) {
 	if q.ready > tedious && all && q.dead.Handling.Hold {
 		fmt.Fprintf(q.stderr, "reading the %d messages of queue %s, which stay there if you interrupt this\n", q.ready,
 			q.where())
 	}
-	return q.progress()
 }
 
 // tedious is how many dead letters take more than half a second to read.

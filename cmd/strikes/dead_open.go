@@ -14,6 +14,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -58,8 +59,10 @@ func (c *deadWhere) openStore(ctx context.Context, queue string) (*dlq, error) {
 	if err != nil {
 		return nil, err
 	}
+	show := term.Progress(c.Err)
 	q := &dlq{queue: queue, named: c.deadLetterQueue != "", broker: b, stderr: c.Err, ready: -1,
-		dead: deadletter.Queue{Name: cmp.Or(c.deadLetterQueue, queue+".dlq"), Dial: b.Dial}}
+		dead: deadletter.Queue{Name: cmp.Or(c.deadLetterQueue, queue+".dlq"), Dial: b.Dial,
+			Progress: func(at deadletter.Progress) { show(at.Doing, at.Done, at.Of) }}}
 	if err := broker.CheckName(q.dead.Name); err != nil && q.named {
 		return nil, cli.Misusef("--dead-letter-queue: %w", err)
 	}

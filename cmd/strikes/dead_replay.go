@@ -94,7 +94,6 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	r.Max = most
 	begin, end := q.audit(ctx, c.given(), v.verb, filterText(v.filter, c.most))
 	r.OnBegin = func() error { begin(); return nil }
-	p := q.progress()
 	q.warnInterrupt()
 	t := &report{Streams: c.Streams, want: seek(r.Filter)}
 	if c.json {
@@ -102,7 +101,6 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	}
 	r.OnMessage = t.message
 	result, err := q.dead.Replay(ctx, r)
-	p.Finish()
 	end(result.Done, err)
 	fmt.Fprintln(c.Err, replaySummary(result)+t.why())
 	q.warnUnrecorded(result.RecordsErr)

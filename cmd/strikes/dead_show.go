@@ -83,10 +83,8 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 	q.dead.Preview = 1 << 30
 	found, whole := 0, c.body || c.json
 	reads := whole || kept.dead == nil && (kept.removed == nil || q.ready <= searched)
-	p := q.reading(reads)
-	defer p.Finish() // progress may follow the last dead letter
+	q.sayReading(reads)
 	show := func(l *deadletter.Message) error {
-		p.Finish()
 		found++
 		return c.print(l, found > 1)
 	}
@@ -114,7 +112,6 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 			errors.Is(err, deadletter.ErrUndecodable)
 		switch {
 		case errors.As(err, &left) && found > 0:
-			p.Finish()
 			fmt.Fprintf(c.Err, "only the first %d of %d dead letters were read; others of this ID may follow\n", left.Read,
 				left.Of)
 			return nil

@@ -229,14 +229,13 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 	}
 	begin, end := q.audit(ctx, c.given(), ops.VerbReplay, "all lanes")
 	begin()
-	p, released, replayed := q.progress(), 0, 0
+	released, replayed := 0, 0
 	var work []deadletter.Lane
 	for _, l := range held {
 		work = append(work, deadletter.Lane{Queue: l.Queue, Name: l.Lane, Store: q.store.Admin(), Missing: c.missing,
 			Wait: c.wait})
 	}
 	err = q.dead.ReplayLanes(ctx, work, func(l deadletter.Lane, result deadletter.LaneResult, err error) error {
-		p.Finish()
 		replayed += result.Replayed + result.Dropped
 		if result.Released {
 			released++
@@ -253,7 +252,6 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 		fmt.Fprintln(c.Err, printable.Text(explainLane(err, ops.VerbReplay, queue, l.Name).Error(), ""))
 		return nil
 	})
-	p.Finish()
 	if err == nil && released < len(held) {
 		err = fmt.Errorf("%d of %s of queue %s stay blocked", len(held)-released, printable.Plural(len(held), "lane"),
 			printable.Name(queue))
@@ -349,10 +347,8 @@ func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 	}
 	begin, end := q.audit(ctx, c.given(), verb, "lane "+lane)
 	begin()
-	p := q.progress()
 	result, err := laneChanges[verb].do(&q.dead, ctx, deadletter.Lane{Queue: at, Name: lane, Store: q.store.Admin(),
 		First: state.First(), Missing: c.missing, Wait: c.wait, Keep: keep})
-	p.Finish()
 	if file != nil {
 		err = errors.Join(err, file.finish())
 	}

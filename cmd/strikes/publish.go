@@ -39,7 +39,7 @@ type publish struct {
 	partitions  func() (int, error) // how many the queue has; 0: none
 	partitioned bool                // a message was published to them
 	report      *json.Encoder       // nil: none
-	bar         *term.Progress
+	progress    func(doing string, done, all int)
 
 	used                         bool
 	confirmed, failed, undecided int
@@ -138,7 +138,7 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 		connect.Close(conn)
 		return err
 	}
-	p.key, p.bar = key, term.NewProgress(p.Err)
+	p.key, p.progress = key, term.Progress(p.Err)
 	p.partitions = sync.OnceValues(func() (int, error) { return b.Partitions(ctx, key) })
 	if p.json {
 		p.report = jsonl.NewEncoder(p.Out)
@@ -192,7 +192,6 @@ func closeSoon(pub *publisher.Publisher, failed bool) error {
 // all publishes the messages that the reader finds, until that ends, a message fails, or ctx is done. A reader that
 // waits for input that does not come is left behind, for nothing ends such a read; the process is about to end.
 func (p *publish) all(ctx context.Context, r reader, files []string) error {
-	defer p.bar.Finish()
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	in := newIntake()
@@ -280,7 +279,7 @@ func (p *publish) count(ctx context.Context, entries []entry, msgs []publisher.M
 			first = fmt.Errorf("%v: %w", e, errs[i])
 		}
 	}
-	p.bar.Show("published", p.confirmed, -1)
+	p.progress("published", p.confirmed, -1)
 	switch {
 	case first == nil:
 		return nil

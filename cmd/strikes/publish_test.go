@@ -20,7 +20,7 @@ import (
 // TestRefusedMessageIsNamed: the broker ends the channel over the second of three messages, which are sent together.
 func TestRefusedMessageIsNamed(t *testing.T) {
 	failed := func(err error) error { return &publisher.Error{Err: err, Code: amqp.PreconditionFailed} }
-	lost, p := failed(publisher.ErrConnectionLost), publish{bar: term.NewProgress(io.Discard)}
+	lost, p := failed(publisher.ErrConnectionLost), publish{progress: term.Progress(io.Discard)}
 	entries := []entry{{source: "f", line: 1}, {source: "f", line: 2}, {source: "f", line: 3}}
 	err := p.count(t.Context(), entries, make([]publisher.Message, 3), &publisher.BatchError{Errs: []error{lost,
 		failed(publisher.ErrRefused), lost}})
