@@ -22,7 +22,6 @@ import (
 // deadShow is one run of dead show.
 type deadShow struct {
 	deadWhere
-	deadFilter
 
 	body, json bool
 }
@@ -30,23 +29,19 @@ type deadShow struct {
 func (a *app) deadShowCommand() *cobra.Command {
 	c := deadShow{deadWhere: deadWhere{Streams: a.Streams}}
 	cmd := &cobra.Command{
-		Use: "show QUEUE [ID]", Short: "show everything about one dead letter",
+		Use: "show QUEUE ID", Short: "show everything about one dead letter",
 		Example: `  strikes dead show orders order-17
-  strikes dead show orders --group 34fqn6qw
   strikes dead show orders order-17 --body > order-17.json`,
-		Long: `Give an ID, or a --group, whose newest dead letter is shown.
-
-The store's record says when and why a message died. Headers and body are read
+		Long: `The store's record says when and why a message died. Headers and body are read
 from the dead-letter queue, from its head, if it holds 500 messages at most. A
 longer queue is read only for a message without a record, and for --body and
 --json: all up to that message. stderr names the rest. If the queue does
 not hold the message, the record is printed without headers and body, stderr
 says what became of it, and the exit code is 3. strikes help dead-letters
 explains IDs and KIND.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1:]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1]) },
 	}
 	c.deadWhere.addTo(cmd)
-	c.deadFilter.addTo(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&c.body, "body", false, "print only the body, byte by byte; not to a terminal")
 	cli.JSON(f, &c.json, "print it as one JSON object, as publish --ndjson takes it, with \"dead\" added")
@@ -54,14 +49,8 @@ explains IDs and KIND.`,
 }
 
 // run prints dead letters whole.
-func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
-	f, err := c.filter(&c.deadWhere, queue, ids)
-	switch {
-	case err != nil:
-		return err
-	case len(ids) == 0 && f.Group == "":
-		return cli.Misusef("name the ID of a dead letter, or a group with --group KEY")
-	case c.body && term.IsTerminal(c.Out):
+func (c *deadShow) run(ctx context.Context, queue, id string) error {
+	if c.body && term.IsTerminal(c.Out) {
 		return cli.Misusef("--body writes raw bytes, which may upset a terminal; redirect it to a file or a pipe")
 	}
 	q, err := c.open(ctx, queue)
@@ -69,13 +58,7 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
-	if len(ids) == 0 {
-		example, err := q.newest(ctx, f)
-		if err != nil {
-			return err
-		}
-		f.IDs = []string{example}
-	}
+	f := deadletter.Filter{IDs: []string{id}, Source: queue}
 	kept, err := q.keptOf(ctx, f)
 	if err != nil {
 		return err
@@ -91,7 +74,7 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 	// asStored shows the store's record, and says why the queue was not read.
 	asStored := func(why string) error {
 		if kept.dead == nil {
-			return cli.WithCode(fmt.Errorf("%s was replayed or dropped at %s, by the store; %s", printable.Name(f.IDs[0]),
+			return cli.WithCode(fmt.Errorf("%s was replayed or dropped at %s, by the store; %s", printable.Name(id),
 				kept.removed.Record.Removed.UTC().Format(time.RFC3339), why), cli.ExitNothing)
 		}
 		err := show(kept.dead)
@@ -141,7 +124,7 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 	switch {
 	case kept.alive != "":
 		where = fmt.Sprintf("by its record it is %s, not dead-lettered; run: strikes counter get %s", kept.alive,
-			shell.Operands(queue, f.IDs[0]))
+			shell.Operands(queue, id))
 	case kept.dead != nil:
 		where = fmt.Sprintf("by its record it died at %s: it is on its way, expired, was consumed elsewhere or was lost; "+
 			"run: strikes doctor %s", kept.dead.Record.LastTime.UTC().Format(time.RFC3339), shell.Operands(queue))
@@ -152,30 +135,6 @@ func (c *deadShow) run(ctx context.Context, queue string, ids []string) error {
 		return absent
 	}
 	return cli.WithCode(fmt.Errorf("%w; %s", absent, where), cli.ExitNothing)
-}
-
-// newest returns the name of the newest dead letter that the filter picks, by the store's records. If they have none,
-// it is the first one in the queue.
-func (q *dlq) newest(ctx context.Context, f deadletter.Filter) (string, error) {
-	if q.store != nil {
-		page, err := q.records().Dead(ctx, ops.DeadQuery{Filter: f, Limit: 1})
-		if err != nil {
-			return "", err
-		}
-		if len(page.Dead) > 0 {
-			return page.Dead[0].Name(), nil
-		}
-	}
-	if !q.dead.Handling.Hold {
-		return "", q.nothing(seek(f))
-	}
-	for l, err := range q.dead.BrowsePart(ctx, f, deadletter.Bounds{Picked: 1}) {
-		if err != nil {
-			return "", q.fail(err)
-		}
-		return l.Name(), nil
-	}
-	return "", q.nothing(seek(f))
 }
 
 func (c *deadShow) print(l *deadletter.Message, another bool) error {
