@@ -14,7 +14,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -32,9 +31,9 @@ type declare struct {
 	connect.Flags
 	note
 
-	set               topology.Spec // by the flags
-	bind              []string
-	repartition, json bool
+	set         topology.Spec // by the flags
+	bind        []string
+	repartition bool
 }
 
 func (a *app) declareCommand() *cobra.Command {
@@ -91,20 +90,7 @@ the virtual host move delays over one minute, unless --delay-above is negative.`
 	d.addAudit(cmd)
 	cli.FromEnv(flags, "type", "delivery-limit")
 	cli.DefaultText(flags, "delivery-limit", "1000")
-	cli.JSON(flags, &d.json, "print what is there now as one JSON object")
 	return cmd
-}
-
-// declared is the JSON that declare prints.
-type declared struct {
-	Queue              string `json:"queue"`
-	Type               string `json:"type"`
-	DeadLetterExchange string `json:"dead_letter_exchange"`
-	DeadLetterQueue    string `json:"dead_letter_queue"`
-
-	Bindings    []topology.Binding `json:"bindings,omitempty"`
-	DelayQueues bool               `json:"delay_queues,omitempty"`
-	Partitions  int                `json:"partitions,omitempty"`
 }
 
 func (d *declare) run(ctx context.Context, queue string) error {
@@ -153,13 +139,7 @@ func (d *declare) run(ctx context.Context, queue string) error {
 		}
 		return err
 	}
-	done := declared{Queue: spec.Queue, Type: string(spec.Type), DeadLetterExchange: spec.DeadLetterExchange,
-		DeadLetterQueue: spec.DeadLetterQueue, Bindings: spec.Bindings, DelayQueues: spec.DelayQueues,
-		Partitions: spec.Partitions}
-	if d.json {
-		return jsonl.NewEncoder(d.Out).Encode(done)
-	}
-	return done.print(d.Out)
+	return declared(d.Out, spec)
 }
 
 // change changes the number of partitions, unless that would lose messages or the order of a lane.
@@ -246,21 +226,22 @@ func parseBinding(text string) (b topology.Binding, hasKey bool) {
 	return topology.Binding{Exchange: string(exchange)}, false
 }
 
-func (d declared) print(w io.Writer) error {
-	if d.Partitions > 0 {
-		fmt.Fprintf(w, "%s queues %s to %d, of exchange %s by routing key\n", d.Type,
-			printable.Name(broker.Partition(d.Queue, 0)), d.Partitions-1, printable.Name(d.Queue))
+// declared prints what is there now.
+func declared(w io.Writer, s topology.Spec) error {
+	if s.Partitions > 0 {
+		fmt.Fprintf(w, "%s queues %s to %d, of exchange %s by routing key\n", s.Type,
+			printable.Name(broker.Partition(s.Queue, 0)), s.Partitions-1, printable.Name(s.Queue))
 	} else {
-		fmt.Fprintf(w, "%s queue %s\n", d.Type, printable.Name(d.Queue))
+		fmt.Fprintf(w, "%s queue %s\n", s.Type, printable.Name(s.Queue))
 	}
-	for _, b := range d.Bindings {
+	for _, b := range s.Bindings {
 		fmt.Fprintf(w, "messages from exchange %s, key %s\n", printable.Name(b.Exchange), printable.Name(b.Key))
 	}
-	if d.DelayQueues {
+	if s.DelayQueues {
 		fmt.Fprintln(w, "long delays in the queues strikes.delay.1m, 10m, 1h, 6h and 24h")
 	}
-	_, err := fmt.Fprintf(w, "dead letters to exchange %s, queue %s\n", printable.Name(d.DeadLetterExchange),
-		printable.Name(d.DeadLetterQueue))
+	_, err := fmt.Fprintf(w, "dead letters to exchange %s, queue %s\n", printable.Name(s.DeadLetterExchange),
+		printable.Name(s.DeadLetterQueue))
 	return err
 }
 
