@@ -88,8 +88,7 @@ func (c *examination) addTo(cmd *cobra.Command) {
 		"fanout, direct or topic", "fanout", "direct", "topic")
 	c.addAudit(cmd)
 	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
-	cli.JSON(f, &c.json, "print one JSON object a finding, and one for all that was not examined (not_examined); "+
-		"with --fix also one a step, and one a finding that a person must fix (left)")
+	cli.JSON(f, &c.json, "print one JSON object a finding, and one for all that was not examined (not_examined)")
 }
 
 // run examines queues, or all of the virtual host if none is named, then the broker and the store.
@@ -156,6 +155,8 @@ func (c *examination) checkFix(queues int) error {
 		return cli.Misusef("--fix changes the broker; name the QUEUE that it is for")
 	case c.fixes && c.probe:
 		return cli.Misusef("--fix and --probe do not go together: fix the queue, then probe it")
+	case c.fixes && c.json:
+		return cli.Misusef("--fix and --json do not go together: fix the queue, then examine it with --json")
 	case !c.fixes && (c.dryRun || c.yes || c.exchangeType != "" || c.why != ""):
 		return cli.Misusef("--dry-run, --yes, --exchange-type and --why are for --fix")
 	}

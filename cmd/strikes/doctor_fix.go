@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -44,38 +43,10 @@ func (c *examination) fix(ctx context.Context, checkup *doctor.Checkup, queues [
 	return true, nil
 }
 
-// stepLine is a step in JSON, or a finding that a person must fix (Left).
-type stepLine struct {
-	Subject string `json:"subject"`
-	Name    string `json:"name"`
-	Step    string `json:"step,omitempty"`
-	Command string `json:"command,omitempty"`
-	Left    string `json:"left,omitempty"` // the code of the finding
-	About   string `json:"about,omitempty"`
-	Why     string `json:"why,omitempty"`
-}
-
 // show prints the steps for a queue, and the findings that a person must fix.
 func (c *examination) show(plan doctor.Plan) error {
 	steps := plan.Steps()
 	left := slices.DeleteFunc(slices.Clone(plan.Fixes), func(x doctor.Fix) bool { return len(x.Steps) > 0 })
-	if c.json {
-		lines := []stepLine{}
-		for _, s := range steps {
-			lines = append(lines, stepLine{Step: s.String(), Command: s.Curl()})
-		}
-		for _, x := range left {
-			lines = append(lines, stepLine{Left: x.Finding.Code, About: x.Finding.About, Why: whyLeft(x)})
-		}
-		out := jsonl.NewEncoder(c.Out)
-		for _, l := range lines {
-			l.Subject, l.Name = "queue", plan.Queue
-			if err := out.Encode(l); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
 	var b strings.Builder
 	switch {
 	case len(steps) > 0:
@@ -133,9 +104,7 @@ func (c *examination) carryOut(ctx context.Context, checkup *doctor.Checkup, pla
 	var done []string
 	left, err := plan.Do(ctx, checkup.Conn, func(s doctor.Step) {
 		done = append(done, s.String())
-		if !c.json {
-			fmt.Fprintf(c.Out, "done: %s\n", printable.Text(s.String(), ""))
-		}
+		fmt.Fprintf(c.Out, "done: %s\n", printable.Text(s.String(), ""))
 	})
 	if err == nil && len(left) > 0 {
 		err = fmt.Errorf("queue %q still has %s: %s", plan.Queue, printable.Plural(len(left), "finding"), left[0].Seen)
