@@ -43,7 +43,7 @@ type Broker struct {
 func NewBroker(rawURL, name, called string) (*Broker, error) {
 	at, err := broker.ParseURL(rawURL)
 	if err != nil {
-		return nil, refusedURL(called, kindBroker, rawURL, err)
+		return nil, refusedURL(called, kindBroker, err)
 	}
 	return &Broker{URL: rawURL, VHost: at.Vhost, name: name, called: called}, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
@@ -37,7 +36,7 @@ func dialStore(rawURL, prefix, called string) (*counter.Counter, error) {
 	if database := DatabaseOf(rawURL); database != nil {
 		store, err := database.open(rawURL, prefix)
 		if err != nil {
-			return nil, refusedURL(called, kindStore, rawURL, err)
+			return nil, refusedURL(called, kindStore, err)
 		}
 		return counter.Over(store, &counter.Options{Prefix: prefix}), nil
 	}
@@ -45,7 +44,7 @@ func dialStore(rawURL, prefix, called string) (*counter.Counter, error) {
 	var field *setting.FieldError
 	switch {
 	case errors.As(err, &field) && field.Field != "Prefix": // of the URL
-		return nil, refusedURL(called, kindStore, rawURL, field)
+		return nil, refusedURL(called, kindStore, field)
 	case err != nil:
 		return nil, cli.Misuse(err)
 	}
@@ -72,30 +71,14 @@ func sourceOf(kind, called string) string {
 	return called + " gives this URL"
 }
 
-// kindOf returns the kind of server that a URL names; empty if it is not known.
-func kindOf(rawURL string) string {
-	scheme, _, _ := strings.Cut(rawURL, ":")
-	scheme, _, _ = strings.Cut(scheme, "+") // redis+cluster
-	switch scheme {
-	case "amqp", "amqps":
-		return kindBroker
-	case "redis", "rediss", "postgres", "postgresql", "mysql", "mariadb":
-		return kindStore
-	}
-	return ""
-}
-
-// refusedURL names the source of a URL that is refused. If it names another kind of server, that is why.
-func refusedURL(called, want, rawURL string, err error) error {
-	if kind := kindOf(rawURL); kind != want && kind != "" {
-		return cli.Misusef("%s must be the URL of a %s, got that of a %s: give it with %s", called, want, kind, givenAs[kind])
-	}
+// refusedURL names the source of a URL that is refused.
+func refusedURL(called, kind string, err error) error {
 	var field *setting.FieldError
 	switch {
 	case !errors.As(err, &field):
 	case field.Field == "URL":
 		return cli.Misuse(&setting.FieldError{Field: called, Value: field.Value, Want: field.Want})
-	case field.Field == "scheme" && want == kindStore:
+	case field.Field == "scheme" && kind == kindStore:
 		err = &setting.FieldError{Field: field.Field, Value: field.Value, Want: "postgres://, mysql://, " + field.Want}
 	}
 	return cli.Misusef("%s: %w", called, err)
