@@ -283,7 +283,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 				o.set.DrainTimeout)
 		}
 	})()
-	err = cli.Told(w.log, w.run(ctx, o.Now))
+	err = w.run(ctx, o.Now)
 	if o.set.Partitions == 0 && errors.Is(err, broker.ErrNotFound) {
 		if n, _ := b.Partitions(ctx, queue); n > 0 {
 			return cli.Misusef("queue %s has %d partitions: give --ordered --partitions %d", printable.Name(queue), n, n)

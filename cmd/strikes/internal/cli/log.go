@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,8 +9,6 @@ import (
 	"sync"
 
 	"github.com/spf13/cobra"
-
-	"github.com/strikesmq/strikes/topology"
 )
 
 // NewLogger logs the events beside the messages. cmd has the settings of the consumer; nil: there is none.
@@ -35,20 +32,6 @@ func NewLogger(w io.Writer, verbose bool, cmd *cobra.Command) *slog.Logger {
 		cmd:     cmd,
 		printed: new(sync.Map),
 	})
-}
-
-// Told returns the error of a refused queue without its command for more, if a logger of NewLogger has printed that
-// with a warning. It returns any other error as it is.
-func Told(logger *slog.Logger, err error) error {
-	var refused *topology.RefusedError
-	if !errors.As(err, &refused) {
-		return err
-	}
-	l := logger.Handler().(*log)
-	if _, before := l.printed.Load(forMore(l.cmd, refused.Queue)); !before {
-		return err
-	}
-	return WithCode(errors.New(refused.Error()), ExitCode(err))
 }
 
 // log is a slog.Handler that prints each remark, and each command for more, once and in short. Every session checks the
