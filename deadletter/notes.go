@@ -17,16 +17,13 @@ const (
 	mostUnnoted = 10_000
 )
 
-// notes notes in the records which dead letters are off the queue. Only finish waits for a note. After a note that
-// failed, finish makes the next one.
+// notes notes in the records which dead letters are off the queue. After a note that failed, finish makes the next one.
 type notes struct {
 	records Records // nil: none
 	vhost   string
 
 	removed []counter.Message // not noted yet
-	noting  []counter.Message // in the note under way
-	done    chan error        // of the note under way; nil: there is none
-	begun   time.Time         // when that began
+	noted   time.Time         // when the last note ended
 	lost    bool              // not all that failed was kept
 	err     error             // the first; nil again once all is noted
 }
@@ -45,55 +42,37 @@ func (n *notes) add(messages []*Message) {
 	}
 }
 
-// send begins a note in the background, unless one is under way or has just begun.
+// send notes the removals, unless there was a note a moment ago, or one that failed.
 func (n *notes) send(ctx context.Context) {
-	select {
-	case err := <-n.done:
-		n.ended(err)
-	default:
-	}
-	if n.done == nil && n.err == nil && len(n.removed) > 0 && time.Since(n.begun) >= noteEvery {
-		n.begin(ctx)
+	if n.err == nil && len(n.removed) > 0 && time.Since(n.noted) >= noteEvery {
+		n.err = n.note(ctx)
 	}
 }
 
-// finish notes the rest, and repeats the notes that failed, even if ctx is done. Repeating a note is harmless.
+// finish notes the rest, and what failed, even if ctx is done. Repeating a note is harmless.
 func (n *notes) finish(ctx context.Context) {
-	if n.done != nil {
-		n.ended(<-n.done)
-	}
 	if len(n.removed) == 0 {
 		return
 	}
-	n.begin(ctx)
-	err := <-n.done
-	if n.ended(err); err == nil && !n.lost {
+	if err := n.note(ctx); err == nil && !n.lost {
 		n.err = nil
+	} else {
+		n.err = cmp.Or(n.err, err)
 	}
 }
 
-func (n *notes) begin(ctx context.Context) {
-	all, done := n.removed, make(chan error, 1)
-	n.removed, n.noting, n.done, n.begun = nil, all, done, time.Now()
-	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
-		defer cancel()
-		byQueue := map[string][]counter.Message{}
-		for _, m := range all {
-			byQueue[m.Queue] = append(byQueue[m.Queue], m)
-		}
-		var first error
-		for queue, messages := range byQueue {
-			first = cmp.Or(first, n.records.NoteRemoved(ctx, n.vhost, queue, messages))
-		}
-		done <- first
-	}()
-}
-
-// ended keeps the messages of a note that failed.
-func (n *notes) ended(err error) {
-	if n.done = nil; err != nil {
-		n.err, n.removed = cmp.Or(n.err, err), append(n.noting, n.removed...)
+func (n *notes) note(ctx context.Context) (first error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), noteTime)
+	defer cancel()
+	byQueue := map[string][]counter.Message{}
+	for _, m := range n.removed {
+		byQueue[m.Queue] = append(byQueue[m.Queue], m)
 	}
-	n.noting = nil
+	for queue, messages := range byQueue {
+		first = cmp.Or(first, n.records.NoteRemoved(ctx, n.vhost, queue, messages))
+	}
+	if n.noted = time.Now(); first == nil {
+		n.removed = nil
+	}
+	return first
 }
