@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
+	"regexp"
 	"strings"
 	"time"
 
@@ -31,9 +29,9 @@ import (
 // The dead-letter queue is a quorum queue in either case, and its messages may be read any number of times.
 //
 // Declare returns an error if a queue or exchange exists with other properties, and never changes an existing object.
-// For a queue the error names each difference with both values, but no other argument if the type differs. For an
-// exchange it names the first. It compares existing objects before it makes any. A queue whose node is down is an error
-// after 5 to 50 s. The error lists the objects that had been made before it. Fix the cause and run Declare again.
+// The error names the first difference with both values. Declare compares existing objects before it makes any. A queue
+// whose node is down is an error after 5 to 50 s. The error lists the objects that had been made before it. Fix the
+// cause and run Declare again.
 //
 // If ctx ends, Declare returns within a second. A declaration that has begun may still take effect.
 func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
@@ -88,7 +86,7 @@ func declare(ctx context.Context, conn *amqp.Connection, all []step) error {
 			if len(done) > 0 {
 				before = "declared before it: " + strings.Join(done, ", ")
 			}
-			return fmt.Errorf("topology: declare %s: %w (%s)", step.what, explain(ctx, conn, step, err), before)
+			return fmt.Errorf("topology: declare %s: %w (%s)", step.what, explain(step, err), before)
 		}
 		if !step.exists {
 			done = append(done, step.what)
@@ -124,9 +122,6 @@ func existingFirst(ctx context.Context, conn *amqp.Connection, all []step) []ste
 // awayWait is how long a declaration is tried again if the broker replies that the node of its queue is down.
 const awayWait = 5 * time.Second
 
-// readAnswers bounds how long the arguments of a queue that differs are asked for.
-const readAnswers = 10 * time.Second
-
 // insist tries a declaration again while the node of its queue is down. RabbitMQ 4.3.6 may say so of a queue that
 // another process is declaring.
 func insist(ctx context.Context, declare func() error) error {
@@ -138,12 +133,11 @@ func insist(ctx context.Context, declare func() error) error {
 	}
 }
 
-// step declares one queue (queue, args), one exchange, or one binding (neither).
+// step declares one queue, one exchange, or one binding (neither).
 type step struct {
 	what            string
 	do              func(*amqp.Channel) error
 	queue, exchange string
-	args            amqp.Table
 	exists          bool // it was there before
 }
 
@@ -208,7 +202,7 @@ func exchangeStep(name, kind string, args amqp.Table) step {
 }
 
 func queueStep(name string, args amqp.Table) step {
-	return step{what: fmt.Sprintf("queue %q", name), queue: name, args: args, do: func(ch *amqp.Channel) error {
+	return step{what: fmt.Sprintf("queue %q", name), queue: name, do: func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(name, true, false, false, false, args)
 		return err
 	}}
@@ -223,7 +217,7 @@ func bindStep(queue string, b Binding) step {
 
 // explain says how an existing queue or exchange differs, or how to make a missing exchange. Otherwise it returns the
 // broker's reply.
-func explain(ctx context.Context, conn *amqp.Connection, s step, err error) error {
+func explain(s step, err error) error {
 	var reply *amqp.Error
 	switch {
 	case !errors.As(err, &reply):
@@ -235,20 +229,10 @@ func explain(ctx context.Context, conn *amqp.Connection, s step, err error) erro
 	case reply.Code != amqp.PreconditionFailed:
 		return err
 	case s.queue == "":
-		return different{exchangeDifference(reply.Reason) + "; delete it, or choose another name", err}
+		return different{difference(reply.Reason) + "; delete it, or choose another name", err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, readAnswers)
-	defer cancel()
-	have, readErr := broker.ReadDeclared(ctx, conn, s.queue)
-	if readErr != nil {
-		return err
-	}
-	differs := differences(have, s.args)
-	if len(differs) == 0 {
-		return err
-	}
-	return different{fmt.Sprintf("it exists with %s; a queue keeps the arguments it was declared with: drain and delete "+
-		"it, or declare another", strings.Join(differs, "; ")), err}
+	return different{difference(reply.Reason) + "; a queue keeps the arguments it was declared with: drain and delete " +
+		"it, or declare another", err}
 }
 
 // different is a refusal in better words than those of the broker's reply.
@@ -260,49 +244,18 @@ type different struct {
 func (d different) Error() string { return d.text }
 func (d different) Unwrap() error { return d.reply }
 
-// exchangeDifference reads the broker's refusal: "… inequivalent arg 'type' for exchange 'x' in vhost '/': received
-// 'topic' but current is 'direct'". It has this form on 3.10.8, 4.0.5 and 4.3.6. It names one property, the first that
-// differs.
-func exchangeDifference(reason string) string {
+// typed is a value in the broker's refusal.
+var typed = regexp.MustCompile(`the value ('.*?') of type '\w+'`)
+
+// difference reads the broker's refusal: "… inequivalent arg 'type' for exchange 'x' in vhost '/': received 'topic' but
+// current is 'direct'". It has this form on 3.10.8, 4.0.5 and 4.3.6. It names one property, the first that differs.
+func difference(reason string) string {
 	_, rest, _ := strings.Cut(reason, "inequivalent arg '")
 	name, rest, _ := strings.Cut(rest, "'")
 	_, values, _ := strings.Cut(rest, ": received ")
-	wanted, current, found := strings.Cut(values, " but current is ")
+	wanted, current, found := strings.Cut(typed.ReplaceAllString(values, "$1"), " but current is ")
 	if !found {
 		return "it exists with other properties"
 	}
 	return fmt.Sprintf("it exists with %s %s, not %s", name, current, wanted)
-}
-
-// differences lists how an existing queue differs from a durable queue with the wanted arguments. If the type
-// differs it lists no other argument, because the others depend on the type.
-func differences(have broker.Declared, want amqp.Table) []string {
-	var out []string
-	if !have.Durable {
-		out = append(out, "durable=false, not true")
-	}
-	if have.AutoDelete {
-		out = append(out, "auto-delete=true, not false")
-	}
-	current := broker.Merge(amqp.Table{broker.ArgType: have.Type}, have.Args)
-	if have.Type != want[broker.ArgType] {
-		current, want = amqp.Table{broker.ArgType: have.Type}, amqp.Table{broker.ArgType: want[broker.ArgType]}
-	}
-	for _, name := range slices.Sorted(maps.Keys(broker.Merge(current, want))) {
-		if current[name] != want[name] {
-			out = append(out, fmt.Sprintf("%s %s, not %s", name, shown(current, name), shown(want, name)))
-		}
-	}
-	return out
-}
-
-func shown(args amqp.Table, name string) string {
-	v, set := args[name]
-	switch s, text := v.(string); {
-	case !set:
-		return "unset"
-	case text:
-		return strconv.Quote(s)
-	}
-	return fmt.Sprint(v)
 }

@@ -11,8 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/strikesmq/strikes/internal/broker"
 )
 
 func TestSpecArguments(t *testing.T) {
@@ -102,34 +100,6 @@ func TestSpecValidate(t *testing.T) {
 	}
 }
 
-func TestDifferences(t *testing.T) {
-	want := Spec{Queue: "q", SingleActiveConsumer: true}.withDefaults().arguments()
-	same := broker.Declared{Type: "quorum", Durable: true, Args: broker.Merge(want)}
-	if got := differences(same, want); len(got) > 0 {
-		t.Errorf("the same queue differs: %v", got)
-	}
-	other := broker.Declared{Type: "quorum", AutoDelete: true, Args: amqp.Table{"x-expires": int64(5),
-		broker.ArgDeadLetterExchange: "d"}}
-	got := differences(other, want)
-	for _, w := range []string{
-		"durable=false, not true", "auto-delete=true, not false",
-		`x-dead-letter-exchange "d", not "q.dlx"`, "x-expires 5, not unset", "x-delivery-limit unset, not 1000",
-		"x-single-active-consumer unset, not true", `x-overflow unset, not "reject-publish"`,
-		`x-dead-letter-strategy unset, not "at-least-once"`,
-	} {
-		if !slices.Contains(got, w) {
-			t.Errorf("%q is not among %q", w, got)
-		}
-	}
-	if len(got) != 8 {
-		t.Errorf("got %d differences: %q", len(got), got)
-	}
-	other.Type, other.Durable, other.AutoDelete = "classic", true, false
-	if got := differences(other, want); !slices.Equal(got, []string{`x-queue-type "classic", not "quorum"`}) {
-		t.Errorf("another type: %q", got)
-	}
-}
-
 // TestSteps: the dead-letter route must be complete before there is a queue to reject from, and the queue before
 // anything is routed to it.
 func TestSteps(t *testing.T) {
@@ -151,19 +121,21 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-func TestExchangeDifference(t *testing.T) {
+func TestDifference(t *testing.T) {
 	for reason, want := range map[string]string{
 		"'type' for exchange 'it's' in vhost '/': received 'topic' but current is 'direct'": "type 'direct', not 'topic'",
 		"'durable' for exchange 'x' in vhost '/': received 'true' but current is 'false'":   "durable 'false', not 'true'",
 		"'alternate-exchange' for exchange 'x' in vhost '/': received none but current is 'a'": "alternate-" +
 			"exchange 'a', not none",
+		"'x-delivery-limit' for queue 'q' in vhost '/': received the value '1000' of type 'long' but current is the " +
+			"value '5' of type 'signedint'": "x-delivery-limit '5', not '1000'",
 		"'type' for exchange 'xxx...": "other properties",
 		"":                            "other properties",
 	} {
 		if want = "it exists with " + want; reason != "" {
 			reason = "PRECONDITION_FAILED - inequivalent arg " + reason
 		}
-		if got := exchangeDifference(reason); got != want {
+		if got := difference(reason); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", reason, got, want)
 		}
 	}

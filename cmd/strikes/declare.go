@@ -247,8 +247,8 @@ func declared(w io.Writer, s topology.Spec) error {
 
 var (
 	// repairable finds an argument that a policy can set, so doctor --fix may help.
-	repairable = regexp.MustCompile("(^|; )(x-dead-letter-|x-delivery-limit|x-overflow)")
+	repairable = regexp.MustCompile("^(x-dead-letter-|x-delivery-limit|x-overflow)")
 	// otherType finds a classic queue where a quorum queue is wanted, or the reverse: doctor --fix helps. It does not help
 	// a stream.
-	otherType = regexp.MustCompile(`(^|; )x-queue-type "(classic|quorum)"`)
+	otherType = regexp.MustCompile(`^x-queue-type '(classic|quorum)'`)
 )
