@@ -259,9 +259,8 @@ func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
 }
 
 // Plans returns one plan for each queue, in their order, and one for each partition of a partitioned queue. If several
-// plans need a step, only the first has it. A queue that takes the dead letters of others is left as it is. kind is the
-// type of a missing exchange; if it is empty, a person has to choose it, unless strikes declares the exchange.
-func (c *Checkup) Plans(ctx context.Context, kind string, queues []string) (all []Plan, err error) {
+// plans need a step, only the first has it. A queue that takes the dead letters of others is left as it is.
+func (c *Checkup) Plans(ctx context.Context, queues []string) (all []Plan, err error) {
 	planned, ends := map[string]bool{}, map[string]string{}
 	for _, queue := range queues {
 		names := []string{queue}
@@ -273,7 +272,7 @@ func (c *Checkup) Plans(ctx context.Context, kind string, queues []string) (all 
 		for _, name := range names {
 			need := c.Need.For(name)
 			need.Ordered = need.Ordered || name != queue
-			plan, err := makePlan(ctx, c.Conn, need, kind, inspect.RulesFor(name), ends)
+			plan, err := makePlan(ctx, c.Conn, need, inspect.RulesFor(name), ends)
 			switch {
 			case errors.Is(err, broker.ErrNotFound) && name != queue:
 				plan = Plan{Queue: name, Named: queue, Fixes: []Fix{{Finding: inspect.MissingPartition(name)}}}

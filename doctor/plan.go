@@ -38,15 +38,7 @@ func (p Plan) Shares() bool {
 type Fix struct {
 	Finding inspect.Finding
 	Steps   []Step   // none: a person has to decide, or to declare the queue again
-	Choice  *Choice  // nil: there is none
 	Refused []string // why the dead-letter queue that exists is not used
-}
-
-// Choice is the type of a missing exchange. Neither the queue nor a policy shows it, and the program that declares
-// the exchange would be refused if it were another.
-type Choice struct {
-	Exchange string
-	Kinds    []string // that can take every dead letter
 }
 
 // Steps are those of all fixes, each once, in their order, without those of earlier plans.
@@ -69,9 +61,8 @@ type patient struct {
 	ends map[string]string // of plans so far: the dead-letter queue of an exchange that leads to none
 }
 
-// plan returns the plan for the findings. kind is the type of a missing exchange, or empty if it was not chosen. One
-// policy has all settings, because a second one would undo the first.
-func (p patient) plan(findings []inspect.Finding, need inspect.Need, kind string) Plan {
+// plan returns the plan for the findings. One policy has all settings, because a second one would undo the first.
+func (p patient) plan(findings []inspect.Finding, need inspect.Need) Plan {
 	changes := amqp.Table{}
 	for _, x := range findings {
 		changes = broker.Merge(changes, p.changes(x.Code, need))
@@ -82,11 +73,11 @@ func (p patient) plan(findings []inspect.Finding, need inspect.Need, kind string
 		fix := Fix{Finding: x}
 		switch {
 		case len(p.changes(x.Code, need)) == 0:
-			p.fix(&fix, kind)
+			p.fix(&fix)
 		case !canSet:
 		default:
 			if exchange, moves := changes["dead-letter-exchange"].(string); moves {
-				p.route(&fix, exchange, "fanout") // before anything is sent there
+				p.route(&fix, exchange) // before anything is sent there
 				canSet = len(fix.Refused) == 0
 			}
 			if canSet {
@@ -101,22 +92,15 @@ func (p patient) plan(findings []inspect.Finding, need inspect.Need, kind string
 }
 
 // fix plans the steps for a finding that the policy of the queue does not fix.
-func (p patient) fix(fix *Fix, kind string) {
+func (p patient) fix(fix *Fix) {
 	exchange, _ := p.DeadLetterExchange()
-	key, fixed := p.DeadLetterKey()
+	key, _ := p.DeadLetterKey()
 	switch fix.Finding.Code {
 	case inspect.CodeLoop:
 		p.breakLoop(fix)
 	case inspect.CodeExchangeMissing:
-		fix.Choice = &Choice{Exchange: exchange, Kinds: []string{"fanout", "topic"}}
-		if fixed { // else the keys of its dead letters are not known
-			fix.Choice.Kinds = append(fix.Choice.Kinds, "direct")
-		}
-		if kind == "" && p.OwnsExchange(exchange) {
-			kind = "fanout"
-		}
-		if slices.Contains(fix.Choice.Kinds, kind) {
-			p.route(fix, exchange, kind)
+		if p.OwnsExchange(exchange) { // of another one the type is not known
+			p.route(fix, exchange)
 		}
 	case inspect.CodeUnbound:
 		if p.Exchange.Alternate == "" || fix.Finding.Severe() { // severe: the alternate exchange leads nowhere
@@ -140,12 +124,12 @@ func (p patient) fix(fix *Fix, kind string) {
 	}
 }
 
-// route declares an exchange of a type unless it exists, and binds a dead-letter queue to it.
-func (p patient) route(fix *Fix, exchange, kind string) {
+// route declares a fanout exchange unless it exists, and binds a dead-letter queue to it.
+func (p patient) route(fix *Fix, exchange string) {
 	have := p.Known.Exchanges[exchange]
 	if have.Exists != broker.Yes {
-		fix.Steps = append(fix.Steps, p.declareExchange(exchange, kind))
-		p.end(fix, exchange, kind)
+		fix.Steps = append(fix.Steps, p.declareExchange(exchange))
+		p.end(fix, exchange, "fanout")
 		return
 	}
 	switch through := p.Known.TraceThrough(p.Queue, exchange); {
@@ -246,27 +230,23 @@ func (p Plan) findings() (all []inspect.Finding) {
 				f.Commands = append(f.Commands, line)
 			}
 		}
-		switch {
-		case len(fix.Steps) > 0:
+		if len(fix.Steps) > 0 {
 			f.Repair = "strikes doctor --fix " + shell.Operands(p.Named)
-		case fix.Choice != nil:
-			f.Repair = "strikes doctor --fix --exchange-type TYPE " + shell.Operands(p.Named)
 		}
 		all = append(all, f)
 	}
 	return all
 }
 
-// makePlan examines need.Queue closely by some rules, and plans the steps that fix its findings. kind is the type of a
-// missing exchange. If kind is empty, it is fanout for the exchange that strikes declares, else a person has to choose.
-func makePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, kind string, rules []inspect.Rule,
+// makePlan examines need.Queue closely by some rules, and plans the steps that fix its findings.
+func makePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, rules []inspect.Rule,
 	ends map[string]string) (Plan, error) {
 	need.Closely = true
 	f, err := inspect.Gather(ctx, conn, need, rules)
 	if err != nil {
 		return Plan{}, err
 	}
-	return patient{f, ends}.plan(inspect.Judge(rules, f, need), need, kind), nil
+	return patient{f, ends}.plan(inspect.Judge(rules, f, need), need), nil
 }
 
 // Do takes the Steps in turn, tells each, and then examines the queue: left has the findings that the steps were for

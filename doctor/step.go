@@ -43,11 +43,12 @@ func (p patient) step(declare func(*amqp.Channel) error, r broker.Request, forma
 	return Step{fmt.Sprintf(format, args...), declare, p.API, r}
 }
 
-func (p patient) declareExchange(name, kind string) Step {
-	return p.step(func(ch *amqp.Channel) error { return ch.ExchangeDeclare(name, kind, true, false, false, false, nil) },
-		broker.Request{Method: "PUT", Body: map[string]any{"type": kind, "durable": true},
-			Path: []string{"exchanges", p.VHost, name}},
-		"declare the %s exchange %q", kind, name)
+func (p patient) declareExchange(name string) Step {
+	return p.step(func(ch *amqp.Channel) error {
+		return ch.ExchangeDeclare(name, amqp.ExchangeFanout, true, false, false, false, nil)
+	}, broker.Request{Method: "PUT", Body: map[string]any{"type": amqp.ExchangeFanout, "durable": true},
+		Path: []string{"exchanges", p.VHost, name}},
+		"declare the fanout exchange %q", name)
 }
 
 func (p patient) declareQueue(name string) Step {

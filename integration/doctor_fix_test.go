@@ -39,7 +39,7 @@ func TestDoctorFixes(t *testing.T) {
 		}
 		need := p.need
 		checkup := &doctor.Checkup{Conn: b.conn, Need: need}
-		plans, err := checkup.Plans(t.Context(), "", []string{need.Queue})
+		plans, err := checkup.Plans(t.Context(), []string{need.Queue})
 		if err != nil {
 			t.Fatalf("%s: %v", p.name, err)
 		}
@@ -55,7 +55,7 @@ func TestDoctorFixes(t *testing.T) {
 		if err != nil || len(left) > 0 {
 			t.Errorf("%s: %v, left %v, after %q", p.name, err, left, plan.Steps())
 		}
-		again, err := checkup.Plans(t.Context(), "", []string{need.Queue})
+		again, err := checkup.Plans(t.Context(), []string{need.Queue})
 		if err != nil || len(again[0].Steps()) > 0 {
 			t.Errorf("%s: %v; a second fix would %q after %q", p.name, err, again[0].Steps(), plan.Steps())
 		}
@@ -78,7 +78,7 @@ func leftToAPerson(f doctor.Fix) bool {
 func (b topo) fixAll(queues ...string) (steps string) {
 	b.t.Helper()
 	up := doctor.Checkup{Conn: b.conn, Need: inspect.Need{MaxRetries: 3, Management: managementURL(b.t)}, Named: true}
-	plans, err := up.Plans(b.t.Context(), "", queues)
+	plans, err := up.Plans(b.t.Context(), queues)
 	need(b.t, err)
 	for _, p := range plans {
 		deleteLater(b.t, p.Queue)

@@ -64,7 +64,6 @@ type examination struct {
 	probe, json bool
 
 	fixes, dryRun, yes bool
-	exchangeType       string
 	note               // of the fix
 }
 
@@ -84,8 +83,6 @@ func (c *examination) addTo(cmd *cobra.Command) {
 	f.BoolVar(&c.fixes, "fix", false, "show the steps that fix each QUEUE, ask, and take them")
 	f.BoolVar(&c.dryRun, "dry-run", false, "with --fix: only show the steps")
 	f.BoolVar(&c.yes, "yes", false, "with --fix: do not ask; required where there is no terminal to ask at")
-	cli.OneOf(cmd, &c.exchangeType, "exchange-type", "with --fix: the `TYPE` of a dead-letter exchange that is missing, "+
-		"fanout, direct or topic", "fanout", "direct", "topic")
 	c.addAudit(cmd)
 	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
 	cli.JSON(f, &c.json, "print one JSON object a finding, and one for all that was not examined (not_examined)")
@@ -157,8 +154,8 @@ func (c *examination) checkFix(queues int) error {
 		return cli.Misusef("--fix and --probe do not go together: fix the queue, then probe it")
 	case c.fixes && c.json:
 		return cli.Misusef("--fix and --json do not go together: fix the queue, then examine it with --json")
-	case !c.fixes && (c.dryRun || c.yes || c.exchangeType != "" || c.why != ""):
-		return cli.Misusef("--dry-run, --yes, --exchange-type and --why are for --fix")
+	case !c.fixes && (c.dryRun || c.yes || c.why != ""):
+		return cli.Misusef("--dry-run, --yes and --why are for --fix")
 	}
 	return nil
 }

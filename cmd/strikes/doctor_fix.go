@@ -17,7 +17,7 @@ import (
 
 // fix shows the steps for each queue, asks, and takes them. done is false if only the steps were to be shown.
 func (c *examination) fix(ctx context.Context, checkup *doctor.Checkup, queues []string) (done bool, err error) {
-	all, err := checkup.Plans(ctx, c.exchangeType, queues)
+	all, err := checkup.Plans(ctx, queues)
 	if err != nil {
 		return false, err
 	}
@@ -77,22 +77,10 @@ func (c *examination) show(plan doctor.Plan) error {
 
 // whyLeft says why a finding is left to a person.
 func whyLeft(x doctor.Fix) string {
-	switch {
-	case len(x.Refused) > 0:
+	if len(x.Refused) > 0 {
 		return strings.Join(x.Refused, "; ")
-	case x.Choice != nil:
-		return fmt.Sprintf("the type of the exchange %q is not known: see which the program that declares it asks for, and "+
-			"give it with --exchange-type %s%s", x.Choice.Exchange, strings.Join(x.Choice.Kinds, "|"), notDirect(x.Choice.Kinds))
 	}
 	return cli.InFlags(x.Finding.Fix)
-}
-
-// notDirect says why direct is not among the types to choose from.
-func notDirect(kinds []string) string {
-	if slices.Contains(kinds, "direct") {
-		return ""
-	}
-	return "; direct needs a dead-letter routing key, and the queue has none"
 }
 
 // carryOut takes the steps that were shown for a queue. It prints each one when it is done, and writes it to the
