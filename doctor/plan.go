@@ -16,8 +16,8 @@ import (
 )
 
 // Plan has the steps that fix the findings of a queue. They declare missing parts of its dead-letter route, and set
-// policies. The only thing that they delete is a binding that leads dead letters back. They do not declare existing
-// queues and exchanges again, because RabbitMQ refuses other arguments.
+// policies. They delete nothing, and do not declare existing queues and exchanges again, because RabbitMQ refuses other
+// arguments.
 type Plan struct {
 	Queue string
 	Fixes []Fix  // of all findings, in their order
@@ -96,8 +96,6 @@ func (p patient) fix(fix *Fix) {
 	exchange, _ := p.DeadLetterExchange()
 	key, _ := p.DeadLetterKey()
 	switch fix.Finding.Code {
-	case inspect.CodeLoop:
-		p.breakLoop(fix)
 	case inspect.CodeExchangeMissing:
 		if p.OwnsExchange(exchange) { // of another one the type is not known
 			p.route(fix, exchange)
@@ -201,26 +199,6 @@ func (f *Fix) refuse(format string, args ...any) {
 	f.Steps, f.Refused = nil, append(f.Refused, fmt.Sprintf(format, args...))
 }
 
-// breakLoop removes the bindings that lead back, if that breaks every loop, and first makes dead letters reach a
-// queue. It does nothing if other messages may need them.
-func (p patient) breakLoop(fix *Fix) {
-	now, _ := p.SortLoops()
-	for _, l := range now {
-		if !p.OwnsExchange(l.Exchange()) || l.LastQueue() != (inspect.Node{}) || l.Last.Properties == "" || p.API == nil {
-			return
-		}
-	}
-	if len(p.Route.Landings) == 0 {
-		exchange, _ := p.DeadLetterExchange()
-		p.end(fix, exchange, p.Exchange.Kind)
-	}
-	for _, l := range now {
-		if len(fix.Refused) == 0 {
-			fix.Steps = append(fix.Steps, p.unbind(l))
-		}
-	}
-}
-
 // findings are those that the plan is for, with the commands that fix them.
 func (p Plan) findings() (all []inspect.Finding) {
 	for _, fix := range p.Fixes {
@@ -289,10 +267,6 @@ func (p patient) changes(code string, need inspect.Need) amqp.Table {
 			return nil
 		}
 		return broker.Merge(amqp.Table{"dead-letter-exchange": broker.ExchangeFor(p.Named())}, atLeastOnce)
-	case inspect.CodeLoop:
-		if p.loopByPolicy() {
-			return amqp.Table{"dead-letter-exchange": broker.ExchangeFor(p.Named())}
-		}
 	case inspect.CodeTail, inspect.CodeLimitLow, inspect.CodeLimitTight:
 		if want := need.SpareLimit(); p.Type == broker.Quorum && !p.LimitFixed(want) {
 			return amqp.Table{"delivery-limit": want}
@@ -303,15 +277,6 @@ func (p patient) changes(code string, need inspect.Need) amqp.Table {
 		return amqp.Table{"overflow": "reject-publish"}
 	}
 	return nil
-}
-
-// loopByPolicy reports whether the queue needs another dead-letter exchange, and a policy can set it.
-func (p patient) loopByPolicy() bool {
-	_, byArgument := p.Args[broker.ArgDeadLetterExchange].(string)
-	exchange, _ := p.DeadLetterExchange()
-	now, _ := p.SortLoops()
-	return !byArgument && !p.OwnsExchange(exchange) &&
-		!slices.ContainsFunc(now, func(l inspect.Loop) bool { return l.LastQueue() != (inspect.Node{}) })
 }
 
 // setPolicy gives a queue a policy of its own: the definition of its present policy, which no longer applies, without

@@ -86,19 +86,6 @@ func keeps(name string, pairs ...any) func(*inspect.Facts) {
 	}
 }
 
-// traced follows the dead letters of f. Queues that exchanges are bound to exist.
-func traced(f inspect.Facts) inspect.Facts {
-	for _, x := range f.Known.Exchanges {
-		for _, b := range x.Bindings {
-			if _, known := f.Known.Queues[b.Destination]; !known && b.DestinationType == "queue" {
-				keeps(b.Destination)(&f)
-			}
-		}
-	}
-	f.Route = f.Known.Trace(f.Queue)
-	return f
-}
-
 func commands(f inspect.Facts) map[string]string {
 	need := inspect.Need{Queue: f.Name, MaxRetries: 3}
 	out := map[string]string{}
@@ -234,37 +221,6 @@ func TestSetPolicyKeepsTheRest(t *testing.T) {
 		broker.ArgDeadLetterExchange: "q.dlx"}
 	if line, found := commands(f)[inspect.CodeLimitLow]; !found || line != "" {
 		t.Errorf("an operator's policy undoes %q", line)
-	}
-}
-
-// A loop is broken by a command only where that can break nothing else.
-func TestUnbind(t *testing.T) {
-	const unbind = `curl -fsS -u 'ops':"${RABBITMQ_PASSWORD:?}" -X DELETE ` +
-		`'http://h:15672/api/bindings/a%2Fb/e/q.dlx/q/q/~'`
-	tests := []struct {
-		name string
-		f    []func(*inspect.Facts)
-		want string // the end of the command; empty: none
-		also int    // requests before it
-	}{
-		{"own exchange", changes(exchange("q.dlx", "fanout", toQueue("q.dlq"), toQueue("q"))), unbind, 0},
-		{"no dead-letter queue", changes(exchange("q.dlx", "fanout", toQueue("q"))), unbind, 2},
-		{"an exchange that may have other uses", changes(with(broker.ArgDeadLetterExchange, "in"), exchange("in",
-			"fanout", toQueue("q.dlq"), toQueue("q"))), "", 0},
-		{"the same, by policy", changes(without(broker.ArgDeadLetterExchange), policy("dead-letter-exchange", "in"),
-			exchange("in", "fanout", toQueue("q.dlq"), toQueue("q"))), "/api/policies/a%2Fb/strikes.q'", 2},
-		{"over a queue", changes(exchange("q.dlx", "fanout", toQueue("w")), keeps("w", broker.ArgDeadLetterExchange,
-			"", broker.ArgDeadLetterKey, "q")), "", 0},
-		{"default exchange", changes(with(broker.ArgDeadLetterExchange, ""), with(broker.ArgDeadLetterKey, "q")),
-			"", 0},
-	}
-	for _, tt := range tests {
-		f := examined(t, tt.f...)
-		got, found := commands(traced(f))[inspect.CodeLoop]
-		if !found || !strings.HasSuffix(got, tt.want) || (got == "") != (tt.want == "") || strings.Count(got,
-			"\n") != tt.also {
-			t.Errorf("%s: found %v, command %q", tt.name, found, got)
-		}
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 // Step is one change of the broker. It is safe to repeat.
@@ -70,11 +69,4 @@ func (p patient) bind(queue, exchange, key string) Step {
 		broker.Request{Method: "POST", Body: map[string]any{"routing_key": key},
 			Path: []string{"bindings", p.VHost, "e", exchange, "q", queue}},
 		"%s", text)
-}
-
-// unbind removes the binding that ends a loop.
-func (p patient) unbind(l inspect.Loop) Step {
-	return p.step(nil, broker.Request{Method: "DELETE", Path: []string{"bindings", p.VHost, "e", l.Exchange(), "q", p.Name,
-		l.Last.Properties}},
-		"remove the binding of the queue %q to the exchange %q", p.Name, l.Exchange())
 }

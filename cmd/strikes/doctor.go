@@ -36,9 +36,8 @@ It asks the management API for what AMQP cannot report. Without the API it says
 what it could not see.
 
 With --fix it shows the steps that fix each QUEUE, asks, takes them, and
-examines the queue again. A step declares what is missing, sets a policy for one
-queue, or removes a binding that leads dead letters back. The audit log of the
-queue keeps who did it, and --why.
+examines the queue again. A step declares what is missing, or sets a policy for
+one queue. The audit log of the queue keeps who did it, and --why.
 
 With --probe it also proves, for each QUEUE, where a requeued message goes, on a
 scratch queue with the same arguments, and that a rejected message arrives, if

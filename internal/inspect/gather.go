@@ -136,14 +136,14 @@ const (
 	maxSources = 32
 )
 
-// explore follows the dead letters of f, and looks up their exchanges and queues. If they reach no queue or come back,
-// it also looks for the exchange and the dead-letter queue with the usual names: the plan that fixes the route depends
-// on them, and on where the exchange leads.
+// explore follows the dead letters of f, and looks up their exchanges and queues. If they reach no queue, it also looks
+// for the exchange and the dead-letter queue with the usual names: the plan that fixes the route depends on them, and on
+// where the exchange leads.
 func (g gatherer) explore(ctx context.Context, f *Facts) error {
 	f.Known = Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*broker.Queue{}}
 	var err error
 	f.Route, err = g.follow(ctx, f, func() Route { return f.Known.Trace(f.Queue) })
-	if err != nil || !g.need.Closely || len(f.Route.wanted) > 0 || len(f.Route.Landings) > 0 && len(f.Route.Loops) == 0 {
+	if err != nil || !g.need.Closely || len(f.Route.wanted)+len(f.Route.Landings) > 0 {
 		return err
 	}
 	usual := broker.ExchangeFor(f.Named())

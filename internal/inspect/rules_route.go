@@ -172,7 +172,7 @@ func foreignPolicyRule(f Facts, _ Need, report func(Finding)) {
 // loopRule judges whether dead letters come back to the queue. AllowDrop does not accept that: nothing is lost, but
 // retries never end.
 func loopRule(f Facts, _ Need, report func(Finding)) {
-	now, later := f.SortLoops()
+	now, later := f.sortLoops()
 	if len(now) > 0 {
 		report(Say(CodeLoop, Vars{"route": f.loopText(now), "break": f.breakLoop(now[0])}))
 	}
@@ -181,9 +181,9 @@ func loopRule(f Facts, _ Need, report func(Finding)) {
 	}
 }
 
-// SortLoops returns the loops that dead letters take immediately, or when a queue rejects; and those that wait for a
+// sortLoops returns the loops that dead letters take immediately, or when a queue rejects; and those that wait for a
 // TTL, which may be that of the queue itself if the loop passes another queue.
-func (f Facts) SortLoops() (now, later []Loop) {
+func (f Facts) sortLoops() (now, later []Loop) {
 	ttl, _ := f.TTL()
 	for _, l := range f.Route.Loops {
 		if l.delayed || ttl > 0 && l.LastQueue() != (Node{}) {
