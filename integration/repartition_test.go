@@ -46,7 +46,7 @@ func TestRepartition(t *testing.T) {
 	stop()
 	classic := topology.Spec{Queue: s.queue, Partitions: 6, Type: topology.Classic}
 	err := topology.Repartition(t.Context(), conn, classic)
-	if err == nil || !strings.Contains(err.Error(), "x-queue-type") {
+	if err == nil || !strings.Contains(err.Error(), "it exists with x-") {
 		t.Errorf("a change to classic partitions: %v", err)
 	}
 	s.sound()
