@@ -18,6 +18,9 @@ import (
 // collectTimeout.
 const findTimeout = 4 * time.Second
 
+// routesEvery is the least time between two searches for it: routes rarely change.
+const routesEvery = 30 * time.Second
+
 // kept returns the dead-letter queue that was asked for, or the one that was found less than routesEvery ago. An older
 // answer is looked up again, because a policy may name another queue by then.
 func (c *question) kept(now time.Time) (queue string) {

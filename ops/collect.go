@@ -40,8 +40,8 @@ type Collector struct {
 	conn  *amqp.Connection
 	noAPI error // why there is none
 
-	lists lists
-	last  *question // of Collect; a question about another queue replaces it
+	listing inspect.Listing // the last one
+	last    *question       // of Collect; a question about another queue replaces it
 }
 
 // Question asks for the status of a queue.

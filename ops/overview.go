@@ -55,8 +55,7 @@ type Summary struct {
 	Waiting *WaitingMessages `json:"waiting,omitempty"`
 	Dead    DeadLetters      `json:"dead_lettered"`
 
-	// Findings are errors that the lists of the management API show, up to 30 s old. The doctor finds more: it looks
-	// at each queue.
+	// Findings are errors that the lists of the management API show. The doctor finds more: it looks at each queue.
 	Findings []inspect.Finding `json:"findings,omitempty"`
 
 	BlockedLanes int `json:"blocked_lanes,omitempty"`

@@ -220,33 +220,28 @@ func TestDeadLetterQueues(t *testing.T) {
 // TestDeletedQueue: the dead-letter queue of a deleted queue is listed as that. A queue that is named twice is
 // collected once.
 func TestDeletedQueue(t *testing.T) {
-	c := Collector{lists: lists{listing: inspect.Listing{
+	c := Collector{listing: inspect.Listing{
 		Queues: []string{"orders"}, Routes: map[string]inspect.Route{"orders": {}, "orders.dlq": {}, "gone.dlq": {}},
-		DeadLetters: map[string][]string{"gone.dlq": {"gone"}, "orders.dlq": {"gone", "orders"}, "late.dlq": {"late"}},
-	}}}
-	s := sight{listed: map[string]broker.Listed{"orders": {}, "orders.dlq": {}, "gone.dlq": {}}}
-	if got := c.wanted(s); !slices.Equal(got, []string{"gone.dlq", "orders"}) {
+		DeadLetters: map[string][]string{"gone.dlq": {"gone"}, "orders.dlq": {"gone", "orders"}},
+	}}
+	if got := c.wanted(); !slices.Equal(got, []string{"gone.dlq", "orders"}) {
 		t.Errorf("listed: %q", got)
 	}
-	if got := c.lists.deleted(s, "gone.dlq"); got != "gone" {
+	if got := c.deleted("gone.dlq"); got != "gone" {
 		t.Errorf("gone.dlq takes the dead letters of %q", got)
 	}
 	c.Names = []string{"b", "a", "b"}
-	if got := c.wanted(s); !slices.Equal(got, []string{"a", "b"}) {
+	if got := c.wanted(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("named: %q", got)
 	}
 }
 
-// TestDelayQueuesAreNotSummarised: All summarises no delay queue, and no queue that is gone.
-func TestDelayQueuesAreNotSummarised(t *testing.T) {
+// TestDelayQueues are found in a list of queues.
+func TestDelayQueues(t *testing.T) {
 	listed := map[string]broker.Listed{}
 	for name, ready := range map[string]int{"strikes.delay.lost": 2, "strikes.delay.1m": 3, "orders": 4,
 		"strikes.delay.of.mine": 5} {
 		listed[name] = broker.Listed{Queue: broker.Queue{Name: name}, Load: broker.Load{Ready: ready}}
-	}
-	gone := Collector{lists: lists{listing: inspect.Listing{Queues: []string{"gone"}}}}
-	if diff := cmp.Diff([]string{"orders", "strikes.delay.of.mine"}, gone.wanted(sight{listed: listed})); diff != "" {
-		t.Error(diff)
 	}
 	if diff := cmp.Diff([]DelayQueue{{"strikes.delay.1m", 3}, {"strikes.delay.lost", 2}}, delayOf(listed)); diff != "" {
 		t.Error(diff)

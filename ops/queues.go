@@ -21,10 +21,6 @@ import (
 var ErrNoList = errors.New("the queues cannot be listed without the management API")
 
 const (
-	// routesEvery is the least time between two readings of all dead-letter routes, which rarely change, and brokenEvery
-	// is that time while an error is found, or the API does not show the policy of a queue yet.
-	routesEvery = 30 * time.Second
-	brokenEvery = 5 * time.Second
 	// brokerTimeout and storeTimeout bound the requests of All to each of them, so that one that hangs leaves time for
 	// the other.
 	brokerTimeout = 4 * time.Second
@@ -33,26 +29,16 @@ const (
 	asked = 16
 )
 
-// lists has the results that All keeps from the lists of the management API.
-type lists struct {
-	names      []string        // of the last list
-	listing    inspect.Listing // when the exchanges were read
-	routes     map[string]DeadLetterQueue
-	found      map[string][]inspect.Finding
-	unsettled  bool // a policy is not known
-	routesRead time.Time
-}
-
 // All summarises the queues, the worst first. A server that could not be asked is an error in the Overview, and
 // the rest is still there. All itself fails only if ctx is done. It takes 7 s at most.
 func (c *Collector) All(ctx context.Context) (Overview, error) {
 	o := Overview{VHost: c.VHost, Time: time.Now().UTC(), Queues: []Summary{}}
 	seen, err := c.askBroker(ctx)
 	o.Broker = err
-	names := c.wanted(seen)
+	names := c.wanted()
 	all := slices.Clone(names)
 	for _, name := range names {
-		all = append(all, c.lists.listing.Partitions[name]...)
+		all = append(all, c.listing.Partitions[name]...)
 	}
 	asking, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
@@ -66,8 +52,8 @@ func (c *Collector) All(ctx context.Context) (Overview, error) {
 	}
 	lanes := kept[len(names):]
 	for i, name := range names {
-		s := Summary{VHost: c.VHost, Queue: name, DeadLettersOf: c.lists.deleted(seen, name)}
-		s.ofBroker(seen, name, c.lists.listing.Partitions[name])
+		s := Summary{VHost: c.VHost, Queue: name, DeadLettersOf: c.deleted(name)}
+		s.ofBroker(seen, name, c.listing.Partitions[name])
 		s.addLanes(&kept[i], lanes[:len(s.Partitions)])
 		s.ofStore(kept[i])
 		lanes = lanes[len(s.Partitions):]
@@ -121,7 +107,7 @@ func (c *Collector) askBroker(ctx context.Context) (s sight, err error) {
 	return s, ErrNoList
 }
 
-// list asks the management API about all queues, and now and then, or if there may be new partitions, about exchanges.
+// list asks the management API about all queues and exchanges.
 func (c *Collector) list(ctx context.Context, conn *amqp.Connection) (sight, error) {
 	api, err := c.API.API()
 	if err != nil {
@@ -131,11 +117,6 @@ func (c *Collector) list(ctx context.Context, conn *amqp.Connection) (sight, err
 		return sight{}, fmt.Errorf("management API: %w", err)
 	}
 	var all []broker.Listed
-	every := routesEvery
-	if len(c.lists.found) > 0 || c.lists.unsettled {
-		every = brokenEvery
-	}
-	stale := time.Since(c.lists.routesRead) >= every
 	var exchanges map[string]inspect.Exchange
 	var alarms []broker.Alarm
 	var asking panics.Group
@@ -147,61 +128,43 @@ func (c *Collector) list(ctx context.Context, conn *amqp.Connection) (sight, err
 		all, err = api.List(ctx, c.VHost)
 		return err
 	})
-	listExchanges := func() (err error) {
+	asking.Go(func() (err error) {
 		exchanges, err = inspect.ListExchanges(ctx, api, c.VHost)
 		return err
-	}
-	if stale {
-		asking.Go(listExchanges)
-	}
-	err = asking.Wait()
-	if err == nil && !stale && slices.ContainsFunc(all, func(l broker.Listed) bool {
-		_, known := c.lists.listing.Routes[l.Name]
-		return l.SingleActive() && !known
-	}) {
-		stale, err = true, listExchanges()
-	}
-	if err != nil {
+	})
+	if err := asking.Wait(); err != nil {
 		return sight{}, fmt.Errorf("management API: %w", err)
 	}
-	if stale {
-		product, _ := conn.Properties["product"].(string)
-		version := broker.VersionOf(conn)
-		for i := range all {
-			all[i].Version = version
-		}
-		known := inspect.NewGraph(exchanges, all)
-		c.lists.listing = known.List()
-		c.lists.routes = deadLetterQueues(known, c.lists.listing)
-		c.lists.unsettled = slices.ContainsFunc(all, func(l broker.Listed) bool { return !l.PolicyKnown })
-		c.lists.found = survey(known, c.lists.listing, product)
-		c.judgePartitions(known)
-		c.lists.routesRead = time.Now()
+	s := sight{listed: map[string]broker.Listed{}, loads: map[string]broker.Load{}, alarms: inspect.OfAlarms(alarms)}
+	for i, version := 0, broker.VersionOf(conn); i < len(all); i++ {
+		all[i].Version = version
+		s.listed[all[i].Name], s.loads[all[i].Name] = all[i], all[i].Load
 	}
-	s := sight{listed: map[string]broker.Listed{}, loads: map[string]broker.Load{}, routes: c.lists.routes,
-		found: c.lists.found, alarms: inspect.OfAlarms(alarms)}
-	for _, l := range all {
-		s.listed[l.Name], s.loads[l.Name] = l, l.Load
-	}
+	known := inspect.NewGraph(exchanges, all)
+	c.listing = known.List()
+	s.routes = deadLetterQueues(known, c.listing)
+	product, _ := conn.Properties["product"].(string)
+	s.found = survey(known, c.listing, product)
+	s.judgePartitions(known, c.listing.Partitions)
 	return s, nil
 }
 
 // judgePartitions adds the facts about its partitions to those of a queue.
-func (c *Collector) judgePartitions(known inspect.Graph) {
-	for name, of := range c.lists.listing.Partitions {
+func (s *sight) judgePartitions(known inspect.Graph, all map[string][]string) {
+	for name, of := range all {
 		each := make([][]inspect.Finding, len(of))
 		for i, partition := range of {
 			if known.Queues[partition] == nil {
 				each[i] = []inspect.Finding{inspect.MissingPartition(partition)}
 				continue
 			}
-			each[i] = c.lists.found[partition]
-			if at, found := c.lists.routes[partition]; found {
-				c.lists.routes[name] = at
+			each[i] = s.found[partition]
+			if at, found := s.routes[partition]; found {
+				s.routes[name] = at
 			}
 		}
 		if all := inspect.Merged(name, each); len(all) > 0 {
-			c.lists.found[name] = all
+			s.found[name] = all
 		}
 	}
 }
@@ -212,7 +175,7 @@ func (c *Collector) depthsOf(ctx context.Context, conn *amqp.Connection) (sight,
 	var mu sync.Mutex
 	var asking panics.Group
 	asking.SetLimit(asked)
-	c.lists.listing.Partitions = map[string][]string{}
+	c.listing.Partitions = map[string][]string{}
 	ask := func(name string) (bool, error) {
 		found, have, err := broker.FindQueue(ctx, conn, name)
 		mu.Lock()
@@ -237,7 +200,7 @@ func (c *Collector) depthsOf(ctx context.Context, conn *amqp.Connection) (sight,
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			c.lists.listing.Partitions[name] = names
+			c.listing.Partitions[name] = names
 			s.absent[name] = n == 0 && err == nil && refused == nil
 			return err
 		})
@@ -246,35 +209,23 @@ func (c *Collector) depthsOf(ctx context.Context, conn *amqp.Connection) (sight,
 }
 
 // wanted returns the queues to summarise, each once: those of the last list if there is none now.
-func (c *Collector) wanted(s sight) []string {
-	if len(c.Names) > 0 {
-		return slices.Compact(slices.Sorted(slices.Values(c.Names)))
-	}
-	if s.listed == nil {
-		return c.lists.names
-	}
-	c.lists.names = slices.DeleteFunc(slices.Clone(c.lists.listing.Queues), func(name string) bool {
-		_, exists := s.listed[name]
-		return !exists && c.lists.listing.Partitions[name] == nil
-	})
-	for name, l := range s.listed { // a queue that is newer than the listing counts as no dead-letter queue
-		if _, known := c.lists.listing.Routes[name]; !known && l.Retried() {
-			c.lists.names = append(c.lists.names, name)
+func (c *Collector) wanted() []string {
+	names := c.Names
+	if len(names) == 0 {
+		names = slices.Clone(c.listing.Queues)
+		for name := range c.listing.DeadLetters {
+			if c.deleted(name) != "" {
+				names = append(names, name)
+			}
 		}
 	}
-	for name := range c.lists.listing.DeadLetters {
-		if _, exists := s.listed[name]; exists && c.lists.deleted(s, name) != "" {
-			c.lists.names = append(c.lists.names, name)
-		}
-	}
-	slices.Sort(c.lists.names)
-	return c.lists.names
+	return slices.Compact(slices.Sorted(slices.Values(names)))
 }
 
 // deleted returns the queue whose dead letters the named one takes, if no such queue exists any more, else "".
-func (l *lists) deleted(s sight, name string) (of string) {
-	for _, of = range l.listing.DeadLetters[name] {
-		if _, exists := s.listed[of]; exists || l.listing.Partitions[of] != nil {
+func (c *Collector) deleted(name string) (of string) {
+	for _, of = range c.listing.DeadLetters[name] {
+		if _, exists := c.listing.Routes[of]; exists || c.listing.Partitions[of] != nil {
 			return ""
 		}
 	}
