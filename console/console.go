@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -43,9 +44,7 @@ type Console struct {
 	grouped map[[2]string]*cached[ops.Groups] // by queue and filter
 	streams atomic.Int64
 
-	survey *cached[examination]      // by the doctor
-	seen   atomic.Int64              // queues that the present one has examined
-	toSee  atomic.Int64              // and those that it is to examine
+	survey *cached[examination]      // of all queues
 	causes *cached[map[string]cause] // by queue; without those that have no dead letters
 
 	storeSeen bool // an overview had the store's half; only overview, which runs once at a time, uses it
@@ -75,7 +74,9 @@ func newConsole(o Options, b rabbit, p patience) *Console {
 	}
 	c.base, c.stop = context.WithCancel(context.Background())
 	c.all, c.causes = newCached(c, c.overview), newCached(c, c.readCauses)
-	c.survey = newCached(c, c.examineAll)
+	c.survey = newCached(c, func(ctx context.Context) (examination, error) {
+		return c.examine(ctx, "", inspect.UsualRetries), nil
+	})
 	c.survey.patience.asked = examineFor
 	c.survey.peek(0) // the next ones are begun by pages
 	c.mux = c.routes()

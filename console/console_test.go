@@ -104,7 +104,7 @@ func (b *fakeBroker) DeliveryLimit(context.Context, inspect.Need) ([]inspect.Fin
 func (b *fakeBroker) Unconsumed(_ context.Context, queue string) (how string, err error) {
 	return b.deletes[queue], b.err()
 }
-func (b *fakeBroker) Examine(ctx context.Context, queue string, _ int, show func(doctor.Report, int)) error {
+func (b *fakeBroker) Examine(ctx context.Context, queue string, _ int, show func(doctor.Report)) error {
 	if queue == "" {
 		select {
 		case <-b.examine:
@@ -114,14 +114,12 @@ func (b *fakeBroker) Examine(ctx context.Context, queue string, _ int, show func
 	if b.hangs != nil {
 		b.hangs()
 	}
-	of := 1
 	if err := b.unseen.Load(); err != nil {
-		of = 2
-		show(doctor.Report{Subject: "queue", Name: "ledger", Err: *err}, of)
+		show(doctor.Report{Subject: "queue", Name: "ledger", Err: *err})
 	}
-	show(doctor.Report{Subject: "queue", Name: "orders", Findings: b.found}, of)
+	show(doctor.Report{Subject: "queue", Name: "orders", Findings: b.found})
 	if r := b.report.Load(); r != nil {
-		show(*r, of)
+		show(*r)
 	}
 	return b.err()
 }
