@@ -534,19 +534,6 @@ func TestAuditOfNoMessages(t *testing.T) {
 		`data-label="messages">80<`, "the database is back")
 }
 
-// TestReasonOfWaitsIsToldOnce: in an outage all processes have the same one.
-func TestReasonOfWaitsIsToldOnce(t *testing.T) {
-	f := newFixture(t, Options{}, func(b *fakeBroker) {
-		b.status.Waiting = []ops.WaitingMessages{{Messages: 2, Why: "the database is away", Consumer: "web-1"},
-			{Messages: 3, Why: "the database is away", Consumer: "web-2"}}
-	})
-	body := strings.Join(strings.Fields(checkPage(t, f, query("queue"))), " ")
-	if n := strings.Count(body, "the database is away"); n != 1 || !strings.Contains(body, "5 messages waiting for") ||
-		!strings.Contains(body, "in 2 processes, because") {
-		t.Errorf("told %d times: %s", n, body)
-	}
-}
-
 // TestAChangeDuringAQuestion: the page after a change shows it, also if the question was under way when it was made.
 func TestAChangeDuringAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

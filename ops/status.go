@@ -28,7 +28,7 @@ type Status struct {
 	Limits     []doctor.ConsumerLimit `json:"limits,omitempty"` // of the consumers, if they disagree
 	Blocking   []Message              `json:"blocking"`
 	Blocked    int                    `json:"blocked"`           // messages, with those beyond Collector.Most
-	Waiting    []WaitingMessages      `json:"waiting,omitempty"` // messages that are not counted, by process
+	Waiting    []WaitingMessages      `json:"waiting,omitempty"` // messages that are not counted, by reason
 	Dead       DeadLetters            `json:"dead_lettered"`
 
 	// Findings are errors that the doctor finds, and members that are down, up to 10 s old. If dead letters are

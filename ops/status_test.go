@@ -296,17 +296,17 @@ func TestCompare(t *testing.T) {
 
 // TestWaits: the same reason is told once, with the number of messages and processes.
 func TestWaits(t *testing.T) {
-	at := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
-	s := Status{Waiting: []WaitingMessages{
-		{Messages: 1, Since: at, Why: "dial tcp 10.0.0.1:5432: refused", Consumer: "a"},
-		{Messages: 2, Since: at.Add(1), Why: "no stock", Consumer: "b"},
-		{Messages: 3, Since: at.Add(2), Why: "dial tcp 10.0.0.7:5432: refused", Consumer: "c"},
-	}}
-	want := []SameWait{
-		{WaitingMessages{Messages: 4, Since: at, Why: "dial tcp 10.0.0.1:5432: refused"}, []string{"a", "c"}},
-		{WaitingMessages{Messages: 2, Since: at.Add(1), Why: "no stock"}, []string{"b"}},
+	holds := func(consumer string, messages int, since time.Duration, why string) counter.ConsumerState {
+		return counter.ConsumerState{Consumer: consumer, Seen: noon, Waiting: counter.Waiting{Messages: messages, For: since,
+			Why: why}}
 	}
-	if diff := cmp.Diff(want, s.Waits()); diff != "" {
+	want := []WaitingMessages{
+		{4, noon.Add(-3), "dial tcp 10.0.0.1:5432: refused", []string{"a", "c"}},
+		{2, noon.Add(-2), "no stock", []string{"b"}},
+	}
+	got := waitingBy([]counter.ConsumerState{holds("c", 3, 1, "dial tcp 10.0.0.7:5432: refused"), holds("d", 0, 9, ""),
+		holds("b", 2, 2, "no stock"), holds("a", 1, 3, "dial tcp 10.0.0.1:5432: refused")})
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -142,13 +142,13 @@ func (c *question) records(ctx context.Context, s *Status) (map[counter.Message]
 // queue is renewed.
 const renewed = 10
 
-// WaitingMessages are messages that a process, or all of a queue, hold because the attempts at them are not counted.
-// They may have no records.
+// WaitingMessages are messages that processes hold because the attempts at them are not counted. They may have no
+// records.
 type WaitingMessages struct {
-	Messages int       `json:"messages"`
-	Since    time.Time `json:"since"`              // of the one that waits for longest
-	Why      string    `json:"why"`                // of the newest attempt
-	Consumer string    `json:"consumer,omitempty"` // empty: all
+	Messages  int       `json:"messages"`
+	Since     time.Time `json:"since"`               // of the one that waits for longest
+	Why       string    `json:"why"`                 // of the newest attempt
+	Consumers []string  `json:"consumers,omitempty"` // the longest waiting first; empty: all of the queue
 }
 
 // Holding is an exhausted message that holds its queue, which is paused for it.
@@ -160,40 +160,24 @@ type Holding struct {
 	Only bool `json:"only"`
 }
 
-// SameWait are the waiting messages of all processes that name the same reason.
-type SameWait struct {
-	WaitingMessages          // together, without Consumer
-	Consumers       []string // the longest waiting first
-}
-
-// Waits puts the waiting messages of processes together by their reason: in an outage they all have the same.
-func (s Status) Waits() (out []SameWait) {
+// waitingBy returns the messages that processes hold, the longest waiting first. Those with the same reason are together:
+// in an outage all have the same.
+func waitingBy(all []counter.ConsumerState) (out []WaitingMessages) {
+	all = slices.DeleteFunc(slices.Clone(all), func(s counter.ConsumerState) bool { return s.Waiting.Messages == 0 })
+	since := func(s counter.ConsumerState) time.Time { return s.Seen.Add(-s.Waiting.For) }
+	slices.SortFunc(all, func(a, b counter.ConsumerState) int {
+		return cmp.Or(since(a).Compare(since(b)), cmp.Compare(a.Consumer, b.Consumer))
+	})
 	of := map[string]int{}
-	for _, w := range s.Waiting {
-		key := reason.Normalise(w.Why)
-		i, seen := of[key]
-		if !seen {
-			i = len(out)
-			of[key], out = i, append(out, SameWait{WaitingMessages: w})
-			out[i].Messages, out[i].Consumer = 0, ""
+	for _, s := range all {
+		key := reason.Normalise(s.Waiting.Why)
+		i, known := of[key]
+		if !known {
+			i, of[key] = len(out), len(out)
+			out = append(out, WaitingMessages{Since: since(s), Why: s.Waiting.Why})
 		}
-		out[i].Messages += w.Messages
-		out[i].Consumers = append(out[i].Consumers, w.Consumer)
+		out[i].Messages += s.Waiting.Messages
+		out[i].Consumers = append(out[i].Consumers, s.Consumer)
 	}
 	return out
-}
-
-// waitingBy returns the messages that processes hold, the longest waiting first.
-func waitingBy(all []counter.ConsumerState) (held []WaitingMessages) {
-	for _, s := range all {
-		if s.Waiting.Messages > 0 {
-			held = append(held, WaitingMessages{Messages: s.Waiting.Messages, Since: s.Seen.Add(-s.Waiting.For),
-				Why:      s.Waiting.Why,
-				Consumer: s.Consumer})
-		}
-	}
-	slices.SortFunc(held, func(a, b WaitingMessages) int {
-		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Consumer, b.Consumer))
-	})
-	return held
 }

@@ -89,7 +89,7 @@ func TestWithoutAReason(t *testing.T) {
 	var out bytes.Buffer
 	need(t, Overview(&out, o, 0))
 	out.WriteString(term.Joined(Status(ops.Status{Time: noon, Queue: "orders", Breaker: breaker,
-		Waiting: []ops.WaitingMessages{{Messages: 1, Since: noon, Consumer: "web-1"}}}), false))
+		Waiting: []ops.WaitingMessages{{Messages: 1, Since: noon, Consumers: []string{"web-1"}}}}), false))
 	for line := range strings.Lines(out.String()) {
 		if line = strings.TrimRight(line, "\n"); strings.TrimSpace(line) == "" || strings.HasSuffix(line, ":") ||
 			strings.HasSuffix(line, " ") || strings.Contains(line, ": ;") {

@@ -202,7 +202,7 @@ func (p *page) message(m ops.Message, now time.Time) {
 
 // waiting shows messages that may have no record.
 func (p *page) waiting(s ops.Status) {
-	for _, w := range s.Waits() {
+	for _, w := range s.Waiting {
 		where := printable.Plural(len(w.Consumers), "process")
 		if len(w.Consumers) == 1 {
 			where = printable.Line(w.Consumers[0], 80)

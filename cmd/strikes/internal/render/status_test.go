@@ -34,7 +34,7 @@ func TestStandingIsSafeToShow(t *testing.T) {
 			Reasons: []*ops.Group{{Reason: hostile, Count: 9}}},
 		Findings: []inspect.Finding{{Code: hostile, Seen: hostile, Impact: hostile}},
 		Limits:   []doctor.ConsumerLimit{{Attempts: 2, Consumer: hostile}, {Attempts: 3, Consumer: hostile}},
-		Waiting:  []ops.WaitingMessages{{Messages: 1, Since: noon, Why: hostile, Consumer: hostile}},
+		Waiting:  []ops.WaitingMessages{{Messages: 1, Since: noon, Why: hostile, Consumers: []string{hostile}}},
 		Paused:   &counter.Note{By: hostile, Why: hostile},
 		Holding:  &ops.Holding{ID: hostile, Cause: hostile, Since: noon},
 	}
@@ -75,8 +75,8 @@ func TestStandingText(t *testing.T) {
 		Findings: []inspect.Finding{{Code: "dead-letter-exchange-missing", Severity: inspect.Error, Seen: "no exchange \"x\"",
 			Impact: "messages are lost"}},
 		Limits: []doctor.ConsumerLimit{{Attempts: 4, Consumer: "web-1, pid 42"}, {Attempts: 101, Consumer: "web-2, pid 7"}},
-		Waiting: []ops.WaitingMessages{{Messages: 3, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach",
-			Consumer: "web-1, pid 42"}, {Messages: 2, Since: noon, Why: "http://h is out of reach", Consumer: "web-2"}},
+		Waiting: []ops.WaitingMessages{{Messages: 5, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach",
+			Consumers: []string{"web-1, pid 42", "web-2"}}},
 	}
 	shows(t, "status.txt", term.Joined(Status(s), false))
 }
