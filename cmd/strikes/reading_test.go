@@ -333,7 +333,7 @@ func TestStatusAsksASilentStoreOnce(t *testing.T) {
 	}
 	need(t, silent.Close())
 	reading.Wait()
-	if text := strings.ToLower(asked.String()); !strings.Contains(text, "ping") || strings.Contains(text, queue) {
+	if text := strings.ToLower(asked.String()); !strings.Contains(text, "hello") || strings.Contains(text, queue) {
 		t.Errorf("a store that does not reply was asked for data: %q", text)
 	}
 }
