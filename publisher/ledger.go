@@ -62,13 +62,14 @@ func (l *ledger) take(o *outgoing) bool {
 	return true
 }
 
-// putBack undoes take for a message of which no byte was sent.
-func (l *ledger) putBack(o *outgoing) {
+// putBack undoes take for a message of which no byte was sent. It returns false if o was settled with its session.
+func (l *ledger) putBack(o *outgoing) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if o.state == writing {
 		o.state = queued
 	}
+	return o.state == queued
 }
 
 func (l *ledger) noteWritten(o *outgoing, c confirmation) {

@@ -159,6 +159,13 @@ func (p *Publisher) settle(o *outgoing, otherwise error) {
 	}
 }
 
+// drop settles a message that has left the queue and of which no byte was sent, and frees its slot. The caller of
+// Publish may have given it up before.
+func (p *Publisher) drop(o *outgoing, err error) {
+	p.ledger.withdraw(o, err)
+	p.freeSlot()
+}
+
 func (p *Publisher) freeSlot() { <-p.slots }
 
 // gaveUp returns the error of a caller that waits no longer.

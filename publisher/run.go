@@ -62,7 +62,7 @@ func (p *Publisher) serve(s *session, l *link, first *outgoing) (next *outgoing)
 		p.opts.Logger.Warn("publisher: a write is stuck in the lost connection")
 		go func() {
 			if o := <-unsent; o != nil {
-				p.settle(o, o.fail(false, ErrConnectionLost))
+				p.drop(o, o.fail(false, ErrConnectionLost))
 			}
 		}()
 	}
@@ -84,11 +84,7 @@ func (p *Publisher) serve(s *session, l *link, first *outgoing) (next *outgoing)
 // refuse fails o and the queue for a reason that another try would not change.
 func (p *Publisher) refuse(o *outgoing, cause error) {
 	for {
-		if p.ledger.take(o) {
-			p.settle(o, refusal(o, cause))
-		} else {
-			p.freeSlot()
-		}
+		p.drop(o, refusal(o, cause))
 		select {
 		case o = <-p.queue:
 		default:

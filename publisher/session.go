@@ -266,8 +266,10 @@ func (s *session) write(o *outgoing) (unsent *outgoing) {
 		var err error
 		lost := broker.Together(s.conn.Connection, func() { o, err = s.sendQueue(o) })
 		if errors.Is(err, amqp.ErrClosed) {
-			s.p.ledger.putBack(o)
-			return o
+			if s.p.ledger.putBack(o) {
+				return o
+			}
+			return nil
 		}
 		if err = cmp.Or(err, lost); err != nil {
 			s.cut(err)

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -146,5 +147,35 @@ func TestWriterTakesNothingAfterItsSession(t *testing.T) {
 	s.p.slots <- struct{}{}
 	if o, err := s.sendQueue(given); o != nil || err != nil || len(s.p.queue) != 1 {
 		t.Errorf("after a message: %v, %v, and %d are in the queue", o, err, len(s.p.queue))
+	}
+}
+
+// TestADroppedMessageFreesItsSlot: a write that hangs in a lost connection may return a message long after its caller
+// has given it up, or after its session was judged. Its slot of the window is freed once, so that later messages find
+// one.
+func TestADroppedMessageFreesItsSlot(t *testing.T) {
+	for name, tc := range map[string]struct {
+		meanwhile func(*Publisher, *outgoing)
+		want      error
+	}{
+		"waits":    {func(*Publisher, *outgoing) {}, ErrConnectionLost},
+		"given up": {func(p *Publisher, o *outgoing) { p.ledger.withdraw(o, context.Canceled) }, context.Canceled},
+		"judged": {func(p *Publisher, o *outgoing) {
+			p.ledger.take(o)
+			p.settle(o, ErrNacked)
+		}, ErrNacked},
+	} {
+		p := &Publisher{ledger: newLedger(), slots: make(chan struct{}, 1), queue: make(chan *outgoing, 1)}
+		o := newOutgoing("", "orders", &amqp.Publishing{})
+		if err := p.start(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+		<-p.queue // the writer has it
+		if tc.meanwhile(p, o); name != "judged" || p.ledger.putBack(o) {
+			p.drop(o, ErrConnectionLost)
+		}
+		if !errors.Is(o.err, tc.want) || len(p.slots) > 0 {
+			t.Errorf("%s: %v, %d slots taken; want %v and none", name, o.err, len(p.slots), tc.want)
+		}
 	}
 }
