@@ -22,17 +22,6 @@ import (
 // partitionFeature shares the partitions of a queue with other processes, see Consumer.Partitions.
 var partitionFeature = feature{set: setPartitions, room: newPartitionRoom}
 
-// routingKey returns the routing key with which a message was published before its last replay.
-func routingKey(d amqp.Delivery) string {
-	if d.Exchange == "" { // its key is the name of a queue
-		lineage, _ := d.Headers[broker.LineageHeader].(amqp.Table)
-		if key, is := lineage["key"].(string); is {
-			return key
-		}
-	}
-	return d.RoutingKey
-}
-
 // setPartitions refuses settings that Partitions cannot have, and makes the routing key the lane if there is none. A
 // consumer that requeues has no lanes.
 func setPartitions(c *Consumer) error {
@@ -45,7 +34,7 @@ func setPartitions(c *Consumer) error {
 	case !c.Ordered:
 		return refused(c.Queue, "Ordered", false, "true with Partitions")
 	case c.Lane == nil && c.Retry != RetryRequeue:
-		c.Lane = routingKey
+		c.Lane = func(d amqp.Delivery) string { return d.RoutingKey }
 	}
 	return nil
 }

@@ -46,22 +46,35 @@ func TestPartitionsRefused(t *testing.T) {
 	}
 }
 
+// TestLaneIsTheRoutingKey: a replay to the partition itself keeps the routing key of before. Headers that were written
+// for another message count as absent.
 func TestLaneIsTheRoutingKey(t *testing.T) {
-	lineage := amqp.Table{broker.LineageHeader: amqp.Table{"key": "customer-1"}}
+	replayed := func(of string) amqp.Table {
+		headers := amqp.Table{broker.LineageHeader: amqp.Table{"exchange": "orders", "key": "customer-1"}}
+		broker.WriteFor(headers, "", of, nil)
+		return headers
+	}
+	room := find[*partitionRoom](newSession(partitioned(func(*Consumer) {}).withDefaults(), "/", nil).rooms)
+	s := room.session(&amqp.Connection{}, 3, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	stop() // each delivery is left
+	s.prepare(ctx, ctx)
 	for _, tt := range []struct {
 		d    amqp.Delivery
 		want string
 	}{
 		{amqp.Delivery{Exchange: "orders", RoutingKey: "customer-1"}, "customer-1"},
-		{amqp.Delivery{Exchange: "orders", RoutingKey: "customer-2", Headers: lineage}, "customer-2"},
-		{amqp.Delivery{RoutingKey: "orders.3", Headers: lineage}, "customer-1"}, // replayed to the partition itself
-		{amqp.Delivery{RoutingKey: "orders.3", Headers: amqp.Table{broker.LineageHeader: amqp.Table{"key": ""}}}, ""},
+		{amqp.Delivery{Exchange: "orders", RoutingKey: "customer-2", Headers: replayed("m1")}, "customer-2"},
+		{amqp.Delivery{RoutingKey: "orders.3", Headers: replayed("m1")}, "customer-1"},
+		{amqp.Delivery{RoutingKey: "orders.3", Headers: replayed("m2")}, "orders.3"},
 		{amqp.Delivery{RoutingKey: "orders.3"}, "orders.3"},
 	} {
-		if got := routingKey(tt.d); got != tt.want {
+		tt.d.MessageId = "m1"
+		if got := s.take(ctx, tt.d).lane; got != tt.want {
 			t.Errorf("%+v: lane %q, want %q", tt.d, got, tt.want)
 		}
 	}
+	s.tasks.Wait()
 	own := func(amqp.Delivery) string { return "mine" }
 	c := (&Consumer{Ordered: true, Partitions: 8, Lane: own}).withDefaults()
 	if c.Lane(amqp.Delivery{RoutingKey: "k"}) != "mine" {
