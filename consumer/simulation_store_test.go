@@ -155,9 +155,6 @@ func (s *simStore) record(r *simRequest) *audit.Record {
 	}
 	return &audit.Record{
 		State: string(rec.State), Failures: rec.Failures, Crashes: rec.Crashes, Tokens: tokens.String(),
-		OpenToken:    rec.OpenToken,
-		OpenIsolated: rec.OpenToken != "" && rec.OpenMode == counter.ModeIsolated,
-		OpenReserved: rec.OpenMode == counter.ModeReserved, Suspect: rec.Suspect,
 		Duplicate: rec.PossibleDuplicate, Cause: string(rec.Cause), Age: rec.LastTime.Sub(rec.FirstTime),
 	}
 }

@@ -47,10 +47,9 @@ func complete() history {
 	h.write("p-2", StepFail, ReplyRequeue, nil, &Record{Failures: 1, Tokens: ";p-2=f"})
 	h.settle("b", 2, Requeue)
 	once := &Record{Failures: 1, Tokens: ";p-2=f"}
-	open := &Record{Failures: 1, Tokens: ";p-2=f", OpenToken: "p-3", OpenIsolated: true}
-	h.write("p-3", StepStart, ReplyRun, once, open)
+	h.write("p-3", StepStart, ReplyRun, once, once)
 	h.delivery("b", 3, "p-3", true, Failed)
-	h.write("p-3", StepFail, ReplyExhausted, open, &Record{State: ReplyExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f"})
+	h.write("p-3", StepFail, ReplyExhausted, once, &Record{State: ReplyExhausted, Failures: 2, Tokens: ";p-2=f;p-3=f"})
 	h.settle("b", 3, DeadLetter)
 	return h
 }

@@ -24,21 +24,20 @@ func TestCrashesBeforeTheHandler(t *testing.T) {
 			e.Code, e.Before, e.Record = code, before, after
 			h.add(e)
 		}
-		reserved := &Record{OpenToken: "q-1", OpenReserved: true}
-		open := &Record{OpenToken: "q-1", OpenIsolated: true}
-		counted := &Record{Crashes: 1, Tokens: ";q-1=c", OpenToken: "r-1", OpenReserved: true}
+		live := &Record{}
+		counted := &Record{Crashes: 1, Tokens: ";q-1=c"}
 		h.add(Event{Kind: Started, Process: 2})
 		h.add(Event{Kind: Opened, Process: 2, Session: 1})
 		start := of(Written, "q-1", 2)
 		start.Step, start.Isolated = StepStart, true
-		step(start, ReplyRun, nil, reserved)
+		step(start, ReplyRun, nil, live)
 		start.Kind = Stepped
 		step(start, ReplyRun, nil, nil)
 		if tc.asked {
 			h.add(of(Asked, "q-1", 2))
 			begun := of(Written, "q-1", 2)
 			begun.Step = StepBegun
-			step(begun, ReplyBegun, reserved, open)
+			step(begun, ReplyBegun, live, live)
 			if tc.began {
 				begun.Kind = Stepped
 				step(begun, ReplyBegun, nil, nil)
@@ -52,7 +51,7 @@ func TestCrashesBeforeTheHandler(t *testing.T) {
 		h.add(Event{Kind: Opened, Process: 3, Session: 1})
 		next := of(Written, "r-1", 3)
 		next.Step, next.Isolated = StepStart, true
-		step(next, ReplyRun, open, counted)
+		step(next, ReplyRun, live, counted)
 		r := Check(h)
 		if f := r.Violations["begun"]; f.Count != tc.violations || len(r.Unbegun) != tc.listed {
 			t.Errorf("%s: %d violations, want %d: %s; listed %q", tc.name, f.Count, tc.violations, f.Example, r.Unbegun)

@@ -108,17 +108,13 @@ type Event struct {
 
 // Record is the stored record of a message.
 type Record struct {
-	State        string        `json:"state,omitzero"` // empty: live
-	Failures     int           `json:"failures,omitzero"`
-	Crashes      int           `json:"crashes,omitzero"`
-	Tokens       string        `json:"tokens,omitzero"` // as stored: ";token=kind" each
-	OpenToken    string        `json:"openToken,omitzero"`
-	OpenIsolated bool          `json:"openIsolated,omitzero"` // and it has begun
-	OpenReserved bool          `json:"openReserved,omitzero"` // a START of that mode let it run, and it has not
-	Suspect      bool          `json:"suspect,omitzero"`
-	Duplicate    bool          `json:"duplicate,omitzero"` // possibly two messages of one id
-	Cause        string        `json:"cause,omitzero"`
-	Age          time.Duration `json:"age,omitzero"` // from its first counted attempt to its last
+	State     string        `json:"state,omitzero"` // empty: live
+	Failures  int           `json:"failures,omitzero"`
+	Crashes   int           `json:"crashes,omitzero"`
+	Tokens    string        `json:"tokens,omitzero"`    // as stored: ";token=kind" each
+	Duplicate bool          `json:"duplicate,omitzero"` // possibly two messages of one id
+	Cause     string        `json:"cause,omitzero"`
+	Age       time.Duration `json:"age,omitzero"` // from its first counted attempt to its last
 }
 
 // Plan has the settings that the checks have to know beforehand.

@@ -181,8 +181,8 @@ func (a *Attempt) inLostSession() bool {
 	return !a.Session.Gone.IsZero() && !a.Began.Before(a.Session.Gone)
 }
 
-// never is later than anything that happened.
-var never = time.Unix(1<<40, 0)
+// Never is later than anything that happened.
+var Never = time.Unix(1<<40, 0)
 
 // Done is when a message whose copies have no names was first handled or dead-lettered: long after the end, if never.
 func (m *Model) Done(msg *Message) time.Time { return done(m.copies[msg.ID]) }
@@ -190,7 +190,7 @@ func (m *Model) Done(msg *Message) time.Time { return done(m.copies[msg.ID]) }
 // done is when a copy was first handled or dead-lettered.
 func done(c *published) time.Time {
 	if c.done.IsZero() {
-		return never
+		return Never
 	}
 	return c.done
 }

@@ -3,7 +3,6 @@ package audit
 import (
 	"maps"
 	"slices"
-	"time"
 )
 
 // checkWritten takes in a step that the store took. Of the record it checks only that a count has a cause: TestModel of
@@ -91,9 +90,6 @@ func (m *Model) checkCounted(by *Attempt, msg *Message, e Event) {
 	}
 }
 
-// abandonedAfter is how long after its deadline a handler is heard.
-const abandonedAfter = 2 * time.Second
-
 const causeTooOld = "too-old"
 
 // isEarly reports whether a step wrote a tombstone below the limit with good reason.
@@ -127,7 +123,7 @@ func (m *Model) checkEarly(a *Attempt, msg *Message, e Event) {
 	if m.tooOld(is) {
 		m.Violated("bound", "%s is too old, at %v of %v, and is retried: %s", e.ID, is.Age, m.plan.MaxAge, msg)
 	}
-	heard := !a.Ended.IsZero() && a.Ended.Before(a.until.Add(abandonedAfter))
+	heard := !a.Ended.IsZero() && a.Ended.Before(a.until.Add(leftBehindAfter))
 	if counts := is.Failures + is.Crashes; e.Step == StepFail && heard && a.atMost > 0 && counts >= a.atMost {
 		m.Violated("bound", "%s has %d failed attempts, its handler allowed %d, and it is retried: %s", e.ID, counts,
 			a.atMost, msg)

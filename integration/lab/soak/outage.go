@@ -138,9 +138,6 @@ func (j *judge) lateSuccesses(away span, failures []*audit.Attempt) (n int) {
 	return n
 }
 
-// never is later than anything that happens.
-var never = time.Unix(1<<40, 0)
-
 // checkResumed has every process that ran at the end of the outage go on soon, or soon after it has another session in
 // place of one that was lost.
 func (j *judge) checkResumed(away span, r *outageReport) {
@@ -149,7 +146,7 @@ func (j *judge) checkResumed(away span, r *outageReport) {
 		if !p.Exited.IsZero() && p.Exited.Before(away.to) || len(p.Runs) == 0 {
 			continue
 		}
-		first := never
+		first := audit.Never
 		for _, x := range p.Runs {
 			if goesOn(x) && x.Ended.After(away.to) && x.Ended.Before(first) {
 				first = x.Ended
@@ -161,7 +158,7 @@ func (j *judge) checkResumed(away span, r *outageReport) {
 		}
 		all = append(all, first.Sub(away.to))
 		switch late := first.Sub(since); {
-		case first.Equal(never):
+		case first.Equal(audit.Never):
 			j.Violated("resumed", "process %d did not go on after the outage", number)
 		case late > resumedWithin:
 			j.Violated("resumed", "process %d went on %.1f s after the outage or its next session, not within %v",
