@@ -61,7 +61,7 @@ func newSite(t *testing.T) *site {
 	servertest.Long(t)
 	s := &site{t: t, acked: map[string]time.Time{}, open: map[net.Conn]bool{}}
 	s.store = private(t, func(ctx context.Context) (*rig.Store, error) {
-		return rig.OpenStore(ctx, "--appendonly", "yes") // it keeps the counts when it is killed
+		return rig.OpenStore(ctx, rig.Redis, "--appendonly", "yes") // it keeps the counts when it is killed
 	})
 	s.broker = private(t, func(ctx context.Context) (*rig.Broker, error) { return rig.OpenBroker(ctx, rig.Options{}) })
 	need(t, s.broker.Declare(t.Context(), topology.Spec{Queue: "figures", Type: topology.Type(*figuresType)}))

@@ -27,8 +27,10 @@ var (
 	brokerURL     = servertest.BrokerURL
 	managementURL = servertest.ManagementURL
 	redisURL      = servertest.StoreURL
-	patientURL    = servertest.PatientStoreURL
 )
+
+// patientURL is redisURL for a test that is not about a slow store.
+func patientURL(t testing.TB) string { return servertest.Patient(t, redisURL(t)) }
 
 // Servers for one test alone, to be stopped and killed at will.
 var (

@@ -90,7 +90,7 @@ func TestKilled(t *testing.T) {
 		for _, marks := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, marks %v, counts in Redis", s.Name, marks), func(t *testing.T) {
 				t.Parallel()
-				s.killed(t, marks, servertest.PatientStoreURL(t))
+				s.killed(t, marks, servertest.Patient(t, servertest.StoreURL(t)))
 			})
 		}
 		t.Run(s.Name+", marks true, counts in the database", func(t *testing.T) {

@@ -1,9 +1,5 @@
-// Command lab checks the promises of docs/ about strikes on real servers:
-//
-//	go run ./integration/lab soak     runs consumers under faults, and checks the end of each message
-//	go run ./integration/lab bench    compares the speed of strikes with its alternatives
-//	go run ./integration/lab compare  runs the usual ways to retry under the same faults
-//	go run ./integration/lab -h       lists the programs; PROGRAM -h lists its flags
+// Command lab checks the promises of docs/ about strikes on real servers. -h lists its programs, and PROGRAM -h lists
+// the flags of one.
 package main
 
 import (

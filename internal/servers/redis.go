@@ -22,7 +22,7 @@ type RedisOptions struct {
 	Cluster bool
 }
 
-// Redis is a private store that keeps nothing on disk: Kill, Stop and Restart lose all it held, unless
+// Redis is a private store that keeps nothing on disk: Kill and Stop lose all it held, unless
 // RedisOptions.Args say otherwise.
 type Redis struct {
 	server

@@ -94,9 +94,6 @@ func (s *server) end(ctx context.Context, by syscall.Signal) error {
 // Kill ends the server with SIGKILL, as a crash or the kernel would.
 func (s *server) Kill() error { return s.child.kill() }
 
-// Restart is Kill and Start.
-func (s *server) Restart(ctx context.Context) error { return errors.Join(s.Kill(), s.Start(ctx)) }
-
 // Pause freezes the server: connections stay open and nothing answers, until Resume, Kill or Close.
 func (s *server) Pause() error { return s.signal(syscall.SIGSTOP) }
 

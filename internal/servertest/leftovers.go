@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"sort"
 	"strings"
 	"sync"
 	"testing"
@@ -40,12 +41,8 @@ func DeleteLater(t testing.TB, names ...string) {
 	t.Cleanup(func() {
 		leftovers.Lock()
 		defer leftovers.Unlock()
-		now, old := time.Now(), 0
-		for _, l := range leftovers.names {
-			if now.Sub(l.ended) > time.Minute {
-				old++
-			}
-		}
+		now := time.Now()
+		old := sort.Search(len(leftovers.names), func(i int) bool { return now.Sub(leftovers.names[i].ended) < time.Minute })
 		if old >= 20 {
 			if err := deleteNames(BrokerURL(t), leftovers.names[:old]); err != nil {
 				t.Error(err)

@@ -172,12 +172,6 @@ func ManagementURL(t testing.TB) string {
 	return api.String()
 }
 
-// PatientStoreURL is StoreURL for a test that is not about a slow store.
-func PatientStoreURL(t testing.TB) string {
-	t.Helper()
-	return Patient(t, StoreURL(t))
-}
-
 // Patient is the URL of a store with timeouts that a busy machine does not reach.
 func Patient(t testing.TB, store string) string {
 	t.Helper()

@@ -131,12 +131,8 @@ func (in *Injector) lock(what string) (unlock func()) {
 }
 
 func (in *Injector) lasts(k Kind) time.Duration {
-	least := cmp.Or(k.least, k.most/4)
-	return least + time.Duration(in.intN(int((k.most-least)/time.Millisecond)+1))*time.Millisecond
-}
-
-func (in *Injector) intN(n int) int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	return in.Rnd.IntN(n)
+	least := cmp.Or(k.least, k.most/4)
+	return least + time.Duration(in.Rnd.Int64N(int64(k.most-least)+1))
 }

@@ -26,7 +26,9 @@ var anywhere = []Kind{
 	{Name: "broker-half-open", most: 3 * Heartbeat, Do: during(brokerOf, (*proxy.Proxy).Halve, cut)},
 	{Name: "broker-latency", most: 3 * time.Second, Do: during(brokerOf, delay(300*time.Millisecond), delay(0))},
 	{Name: "broker-mute", most: 3 * time.Second, Do: during(brokerOf, mute, unmute)},
-	{Name: "store-pause", needs: "store", most: 8 * time.Second, Do: pauseStore},
+	{Name: "store-pause", needs: "store", most: 8 * time.Second, Do: func(ctx context.Context, t Trouble) error {
+		return paused(ctx, t, t.Store.Server())
+	}},
 	{Name: "store-kill", needs: "store", most: 8 * time.Second, Do: killStore},
 	{Name: "store-flush", needs: "store", Do: func(ctx context.Context, t Trouble) error {
 		err := t.Store.Flush(ctx)
@@ -142,18 +144,13 @@ func freeze(ctx context.Context, t Trouble) error {
 }
 
 // paused freezes a server for a while.
-func paused(ctx context.Context, t Trouble, server interface {
-	Pause() error
-	Resume() error
-}) error {
+func paused(ctx context.Context, t Trouble, server rig.Server) error {
 	if err := server.Pause(); err != nil {
 		return err
 	}
 	pause.For(ctx, t.lasts)
 	return server.Resume()
 }
-
-func pauseStore(ctx context.Context, t Trouble) error { return paused(ctx, t, t.Store.Server()) }
 
 func killStore(ctx context.Context, t Trouble) error {
 	server := t.Store.Server()

@@ -4,13 +4,11 @@ package fleet
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -79,26 +77,3 @@ func EndWithParent(ctx context.Context, cancel context.CancelFunc) {
 		}
 	}
 }
-
-// Module is the library's, whose directory is that of the project.
-const Module = "github.com/strikesmq/strikes"
-
-// Binary is the command strikes, built when it is needed. The zero value is not built.
-type Binary struct{ dir string }
-
-// Strikes builds the command, once, and returns its path. It is not safe for use by several goroutines.
-func (b *Binary) Strikes(ctx context.Context) (path string, err error) {
-	if b.dir == "" {
-		if b.dir, err = os.MkdirTemp("", "strikes-binary-"); err != nil {
-			return "", err
-		}
-		build := exec.CommandContext(ctx, "go", "build", "-o", b.dir, Module+"/cmd/strikes")
-		if out, err := build.CombinedOutput(); err != nil {
-			return "", errors.Join(fmt.Errorf("building strikes: %w\n%s", err, out), b.Remove())
-		}
-	}
-	return filepath.Join(b.dir, "strikes"), nil
-}
-
-// Remove removes the command, if it was built.
-func (b *Binary) Remove() error { return os.RemoveAll(b.dir) }

@@ -57,33 +57,24 @@ func (l *Log) Close() error { return l.file.Close() }
 
 // Read returns the events of all parts in dir in the order of their times.
 func Read(dir string) ([]audit.Event, error) {
-	all, err := NewTail(dir).Next()
+	all, err := next(dir, map[string]int64{})
 	slices.SortStableFunc(all, func(a, b audit.Event) int { return a.At.Compare(b.At) })
 	return all, err
 }
 
-// A Tail follows a history while it is written.
-type Tail struct {
-	dir  string
-	read map[string]int64
-}
-
-// NewTail returns a Tail at the beginning of the history in dir.
-func NewTail(dir string) *Tail { return &Tail{dir: dir, read: map[string]int64{}} }
-
-// Next returns the events that were written since the last call, part by part.
-func (t *Tail) Next() ([]audit.Event, error) {
-	names, err := filepath.Glob(filepath.Join(t.dir, "*.ndjson"))
+// next returns the events beyond the bytes of each part that were read, part by part.
+func next(dir string, read map[string]int64) ([]audit.Event, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.ndjson"))
 	if err != nil {
 		return nil, fmt.Errorf("ledger: %w", err)
 	}
 	var all []audit.Event
 	for _, name := range names {
-		some, n, err := readFrom(name, t.read[name])
+		some, n, err := readFrom(name, read[name])
 		if err != nil {
 			return nil, fmt.Errorf("ledger: %s: %w", filepath.Base(name), err)
 		}
-		t.read[name] += n
+		read[name] += n
 		all = append(all, some...)
 	}
 	return all, nil
@@ -114,7 +105,8 @@ func readFrom(name string, offset int64) (events []audit.Event, n int64, err err
 // Progress follows the messages in a history. A process may die between settling a delivery and writing that down, so
 // Progress ignores settlements. The queue shows whether one was lost.
 type Progress struct {
-	tail      *Tail
+	dir       string
+	read      map[string]int64 // bytes of each part
 	Confirmed map[string]bool
 	Begun     map[string]bool
 	Done      map[string]bool // handled, or about to be dead-lettered
@@ -124,13 +116,13 @@ type Progress struct {
 
 // NewProgress begins at the beginning of the history in dir.
 func NewProgress(dir string) *Progress {
-	return &Progress{tail: NewTail(dir), Confirmed: map[string]bool{}, Begun: map[string]bool{}, Done: map[string]bool{},
-		Dead: map[string]bool{}, Last: time.Now()}
+	return &Progress{dir: dir, read: map[string]int64{}, Confirmed: map[string]bool{}, Begun: map[string]bool{},
+		Done: map[string]bool{}, Dead: map[string]bool{}, Last: time.Now()}
 }
 
 // Update reads the events that were written since.
 func (p *Progress) Update() error {
-	events, err := p.tail.Next()
+	events, err := next(p.dir, p.read)
 	for _, e := range events {
 		switch {
 		case e.Kind == audit.Published && e.Outcome == audit.Confirmed:

@@ -10,10 +10,10 @@ import (
 
 var need = servertest.Need
 
-func TestTailWaitsForWholeLines(t *testing.T) {
+func TestReadingWaitsForWholeLines(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "000001.ndjson")
-	tail := NewTail(dir)
+	read := map[string]int64{}
 	for _, tc := range []struct{ written, want string }{
 		{`{"kind":"began","id":"a"}` + "\n" + `{"kind":"be`, "a"},
 		{`gan","id":"b"}` + "\n", "b"},
@@ -25,7 +25,7 @@ func TestTailWaitsForWholeLines(t *testing.T) {
 			t.Fatal(err)
 		}
 		need(t, f.Close())
-		events, err := tail.Next()
+		events, err := next(dir, read)
 		need(t, err)
 		got := ""
 		for _, e := range events {

@@ -46,16 +46,15 @@ func (d Database) Prepare(ctx context.Context, addr string) (rawURL string, err 
 	return rawURL, d.migrate(ctx, rawURL)
 }
 
-// Do runs statements.
-func (d Database) Do(ctx context.Context, addr string, statements ...string) error {
+// empty makes the store forget everything.
+func (d Database) empty(ctx context.Context, addr string) error {
 	db, err := sql.Open(d.driver, fmt.Sprintf(d.source, addr))
 	if err != nil {
 		return err
 	}
-	for _, s := range statements {
-		if _, failed := db.ExecContext(ctx, s); failed != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", s, failed))
-		}
+	for _, s := range d.forget {
+		_, failed := db.ExecContext(ctx, s)
+		err = errors.Join(err, failed)
 	}
 	return errors.Join(err, db.Close())
 }

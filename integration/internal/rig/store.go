@@ -27,8 +27,19 @@ type Server interface {
 	Resume() error
 }
 
-// OpenDatabase starts one of Databases with further arguments.
-func OpenDatabase(ctx context.Context, name string, args ...string) (*Store, error) {
+// Redis is the kind of store that is no database.
+const Redis = "redis"
+
+// OpenStore starts a Redis, or one of Databases, with further arguments. A Redis keeps nothing on disk unless they say
+// otherwise.
+func OpenStore(ctx context.Context, name string, args ...string) (*Store, error) {
+	if name == Redis {
+		r, err := servers.StartRedis(ctx, servers.RedisOptions{Args: args})
+		if err != nil {
+			return nil, err
+		}
+		return &Store{URL: r.URL, One: r}, nil
+	}
 	kind := Databases[name]
 	d, err := kind.Start(ctx, servers.DatabaseOptions{Args: slices.Concat(kind.lasting, args)})
 	if err != nil {
@@ -42,15 +53,6 @@ func OpenDatabase(ctx context.Context, name string, args ...string) (*Store, err
 		return nil, errors.Join(err, d.Close())
 	}
 	return s, nil
-}
-
-// OpenStore starts one server with some arguments. It keeps nothing on disk unless they say otherwise.
-func OpenStore(ctx context.Context, args ...string) (*Store, error) {
-	r, err := servers.StartRedis(ctx, servers.RedisOptions{Args: args})
-	if err != nil {
-		return nil, err
-	}
-	return &Store{URL: r.URL, One: r}, nil
 }
 
 // NewProxy returns a proxy of it, which treats requests if it is told how.
@@ -75,7 +77,7 @@ func (s *Store) Terminate(ctx context.Context) error { return s.kind.Terminate(c
 // Flush makes it forget everything.
 func (s *Store) Flush(ctx context.Context) error {
 	if s.Database != nil {
-		return s.kind.Do(ctx, s.Database.Addr, s.kind.forget...)
+		return s.kind.empty(ctx, s.Database.Addr)
 	}
 	return s.One.Do(func(rdb *redis.Client) error { return rdb.FlushAll(ctx).Err() })
 }

@@ -103,7 +103,7 @@ func Run(ctx context.Context, args []string) (err error) {
 func (b *bench) run(ctx context.Context, all []*Case) (err error) {
 	until := time.Now().Add(b.time)
 	b.databases = map[string]*database{}
-	if b.store, err = rig.OpenStore(ctx); err != nil {
+	if b.store, err = rig.OpenStore(ctx, rig.Redis); err != nil {
 		return err
 	}
 	if b.broker, err = rig.OpenBroker(ctx, rig.Options{}); err != nil {

@@ -56,7 +56,7 @@ type database struct {
 func inDatabase(kind string) loop {
 	return func(ctx context.Context, t *trial, conn *amqp.Connection) error {
 		if t.databases[kind] == nil {
-			store, err := rig.OpenDatabase(ctx, kind, map[string][]string{"postgres": {"-c", "fsync=on"},
+			store, err := rig.OpenStore(ctx, kind, map[string][]string{"postgres": {"-c", "fsync=on"},
 				"mysql": {"--innodb-flush-log-at-trx-commit=1"}}[kind]...)
 			if err != nil {
 				return err

@@ -3,13 +3,9 @@
 //	go run ./integration/lab compare
 //	go run ./integration/lab compare -only incr,strikes -type classic -seed 7
 //
-// Each way gets the same messages and the same faults, from a seed: processes are killed, connections are cut, the
-// broker is killed and started, the replies of the store are lost. A second part has a message that kills its process.
-// A third one counts the messages that are handled out of order. In the last one a service that the handlers call is
-// away. Consumers are processes that write down each attempt. A judge compares that with the content of the queues at
-// the end. A way that does not drain in time is stopped. The program bench compares the speed.
-//
-// RabbitMQ is a private one, or the one at -amqp. Redis is private. The table goes to standard output.
+// Each way gets the same messages and the same faults, from a seed; docs/comparison.md describes the parts. Consumers
+// are processes that write down each attempt. A judge compares that with the content of the queues at the end. A way
+// that does not drain in time is stopped. The program bench compares the speed.
 package compare
 
 import (
@@ -84,13 +80,14 @@ type lab struct {
 	dependency *rig.Dependency // that the handlers of the part outage call
 }
 
+// compare runs every cell and prints its row as soon as it is known.
 func compare(ctx context.Context, c config, out io.Writer) (err error) {
 	l := &lab{config: c}
 	defer func() { err = errors.Join(err, l.broker.Close(), l.store.Close(), l.dependency.Close()) }()
 	if l.broker, err = rig.OpenBroker(ctx, c.broker); err != nil {
 		return err
 	}
-	if l.store, err = rig.OpenStore(ctx); err != nil {
+	if l.store, err = rig.OpenStore(ctx, rig.Redis); err != nil {
 		return err
 	}
 	if l.dependency, err = rig.OpenDependency(ctx); err != nil {
@@ -99,34 +96,6 @@ func compare(ctx context.Context, c config, out io.Writer) (err error) {
 	if l.kinds, err = rotation(l.broker); err != nil {
 		return err
 	}
-	return l.fill(ctx, out)
-}
-
-const (
-	storeAway  = time.Second
-	brokerAway = 300 * time.Millisecond
-)
-
-// rotation returns a dozen faults. First come five kills of a process, and four cuts of its connections. Then come two
-// losses of the store's replies, and a kill of the broker if that is possible.
-func rotation(b *rig.Broker) (kinds []faults.Kind, err error) {
-	some, err := faults.Named(faults.Possible(b), "sigkill", "broker-cut")
-	if err != nil {
-		return nil, err
-	}
-	kinds = slices.Concat(slices.Repeat(some[:1], 5), slices.Repeat(some[1:], 4),
-		slices.Repeat([]faults.Kind{faults.StoresMute.Lasting(storeAway)}, 2))
-	if b.CanKill() {
-		kinds = append(kinds, faults.BrokerKill.Lasting(brokerAway))
-	}
-	return kinds, nil
-}
-
-// ofProcesses is the number of kinds, the first of a rotation, that disturb no server.
-const ofProcesses = 5 + 4
-
-// fill runs every cell and prints its row as soon as it is known.
-func (l *lab) fill(ctx context.Context, out io.Writer) error {
 	known, _ := broker.ParseVersion(l.broker.Version)
 	l.head(out)
 	for _, kind := range l.types {
@@ -145,6 +114,24 @@ func (l *lab) fill(ctx context.Context, out io.Writer) error {
 	}
 	return nil
 }
+
+// rotation returns a dozen faults. First come five kills of a process, and four cuts of its connections. Then come two
+// losses of the store's replies, and a kill of the broker if that is possible.
+func rotation(b *rig.Broker) (kinds []faults.Kind, err error) {
+	some, err := faults.Named(faults.Possible(b), "sigkill", "broker-cut")
+	if err != nil {
+		return nil, err
+	}
+	kinds = slices.Concat(slices.Repeat(some[:1], 5), slices.Repeat(some[1:], 4),
+		slices.Repeat([]faults.Kind{faults.StoresMute.Lasting(time.Second)}, 2))
+	if b.CanKill() {
+		kinds = append(kinds, faults.BrokerKill.Lasting(300*time.Millisecond))
+	}
+	return kinds, nil
+}
+
+// ofProcesses is the number of kinds, the first of a rotation, that disturb no server.
+const ofProcesses = 5 + 4
 
 // cell is a row: the verdicts on a way on a type of queue, by part.
 type cell map[string]*verdict

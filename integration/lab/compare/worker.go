@@ -3,7 +3,6 @@ package compare
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -25,26 +24,19 @@ type spec struct {
 
 // runWorker is a consumer process. It notes each act of a handler before the act.
 func runWorker(ctx context.Context, s spec) error {
-	way := ways.Find(s.Way)
-	if way == nil {
-		return fmt.Errorf("no way %q", s.Way)
-	}
 	log, err := ledger.Append(s.History, s.Number)
 	if err != nil {
 		return err
 	}
 	c := &ways.Client{Spec: s.Spec, Handle: func(d *amqp.Delivery) error { return handle(log, s, d) }}
-	return errors.Join(way.Work(ctx, c), log.Close())
+	return errors.Join(ways.Find(s.Way).Work(ctx, c), log.Close())
 }
 
 func handle(log *ledger.Log, s spec, d *amqp.Delivery) error {
-	j, err := work.Read(d.Body)
-	if err != nil {
-		return err
-	}
+	j := work.Read(d.Body)
 	log.Write(audit.Event{Kind: audit.Began, ID: d.MessageId})
 	// nothing cancels it
-	err = j.Run(context.Background(), func() (int, error) { return countRun(s.History, j.ID()) })
+	err := j.Run(context.Background(), func() (int, error) { return countRun(s.History, j.ID()) })
 	if err == nil {
 		err = work.Call(context.Background(), s.Calls)
 	}

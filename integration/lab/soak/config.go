@@ -43,9 +43,6 @@ const (
 	maxRetries      = 3
 )
 
-// inRedis is the kind of store that is no database.
-const inRedis = "redis"
-
 func parseFlags(args []string) (config, error) {
 	c := config{languages: []string{inGo}, backlog: 1000}
 	f := flag.NewFlagSet("soak", flag.ExitOnError)
@@ -55,7 +52,7 @@ func parseFlags(args []string) (config, error) {
 	f.IntVar(&c.hangs, "hangs", -1, "messages whose handlers pass their deadline; -1: one in 2,000")
 	f.BoolVar(&c.plain, "plain", false, "all other messages succeed, after 20 to 60 ms")
 	f.DurationVar(&c.handlerTimeout, "handler-timeout", 2*time.Second, "of the consumers")
-	f.StringVar(&c.store, "store", inRedis, "`kind` of the store: redis, postgres or mysql, which is a MariaDB")
+	f.StringVar(&c.store, "store", rig.Redis, "`kind` of the store: redis, postgres or mysql, which is a MariaDB")
 	f.StringVar(&c.storeFaults, "store-faults", "", "faults of requests to the store, and of their replies, until "+
 		"the queue is drained: late, lossy or slow")
 	f.StringVar(&c.kind, "type", string(topology.Quorum),
@@ -116,7 +113,7 @@ func (c config) validate() error {
 	switch {
 	case c.storeFaults != "" && !treated:
 		return fmt.Errorf("-store-faults is %q, must be one of %q", c.storeFaults, slices.Sorted(maps.Keys(storeFaults)))
-	case c.store != inRedis && rig.Databases[c.store].Start == nil:
+	case c.store != rig.Redis && rig.Databases[c.store].Start == nil:
 		return fmt.Errorf("-store is %q, must be redis, postgres or mysql", c.store)
 	case c.handlerTimeout <= 0 || c.handlerTimeout > consumerTimeout/2:
 		return fmt.Errorf("-handler-timeout is %v, must be more than 0 and at most %v", c.handlerTimeout, consumerTimeout/2)
@@ -140,7 +137,7 @@ func (c config) validateTogether() error {
 	set := map[string]bool{
 		"-ordered": c.ordered, "queues that are not -ordered": !c.ordered, "-lanes above 1": c.lanes > 1,
 		"-requeue": c.requeue, "-outage": c.outage != 0, "-store-faults": c.storeFaults != "",
-		"-store postgres or mysql":  c.store != inRedis,
+		"-store postgres or mysql":  c.store != rig.Redis,
 		"-languages other than go":  slices.ContainsFunc(c.languages, func(name string) bool { return name != inGo }),
 		"-languages http":           speaks(inHTTP),
 		"-languages python or node": speaks("python") || speaks("node"),

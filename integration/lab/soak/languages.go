@@ -3,11 +3,9 @@ package soak
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -24,26 +22,15 @@ import (
 // to the history before it goes on. It ends when its standard input ends, and stops at SIGTERM.
 const inGo = "go"
 
-// programOf returns the command of a worker in a language; none: this program itself.
-func programOf(ctx context.Context, language string) ([]string, error) {
-	var interpreter, worker string
+// programOf returns the command of a worker in a language, from the root of the repository; none: this program itself.
+func programOf(language string) []string {
 	switch language {
 	case "python":
-		interpreter, worker = cmp.Or(os.Getenv("PYTHON"), "/usr/bin/python3"), "clients/python/tests/soak_worker.py"
+		return []string{cmp.Or(os.Getenv("PYTHON"), "/usr/bin/python3"), "clients/python/tests/soak_worker.py"}
 	case "node":
-		interpreter, worker = "node", "clients/node/test/soak-worker.js"
-	default:
-		return nil, nil
+		return []string{"node", "clients/node/test/soak-worker.js"}
 	}
-	path, err := exec.LookPath(interpreter)
-	if err != nil {
-		return nil, fmt.Errorf("a worker in %s: %w", language, err)
-	}
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", fleet.Module).Output()
-	if err != nil {
-		return nil, fmt.Errorf("finding the repository: %w", err)
-	}
-	return []string{path, filepath.Join(strings.TrimSpace(string(root)), worker)}, nil
+	return nil
 }
 
 // seat gives the fleet a seat for each process, in the languages in turn.
@@ -55,10 +42,6 @@ func (k *soak) seat(ctx context.Context) error {
 	}
 	for i := range k.cfg.processes {
 		language := k.cfg.languages[i%len(k.cfg.languages)]
-		program, err := programOf(ctx, language)
-		if err != nil {
-			return err
-		}
 		s, err := k.fleet.NewSeat(ctx, k.broker, k.store, treat)
 		if err != nil {
 			return err
@@ -75,7 +58,7 @@ func (k *soak) seat(ctx context.Context) error {
 		s.Command = func(number int) (*exec.Cmd, io.Closer, error) {
 			of := spec
 			of.Number, of.AMQP, of.Redis = number, s.AMQP, s.Redis
-			return fleet.Command(of, program...)
+			return fleet.Command(of, programOf(language)...)
 		}
 	}
 	return nil

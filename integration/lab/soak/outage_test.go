@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/integration/internal/fleet"
-	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -30,11 +29,8 @@ func TestOutage(t *testing.T) {
 	}
 	cfg, err := parseFlags(args)
 	need(t, err)
-	history := t.TempDir()
-	need(t, runSoak(t.Context(), cfg, history))
-	events, err := ledger.Read(history)
+	r, err := judged(t.Context(), cfg, t.TempDir())
 	need(t, err)
-	r := check(cfg, events)
 	if broken := r.Broken(); len(broken) > 0 {
 		t.Errorf("violated: %q", broken)
 	}

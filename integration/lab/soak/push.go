@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"syscall"
@@ -45,11 +46,11 @@ type pusher struct {
 
 // push makes a seat one of the language http.
 func (k *soak) push(ctx context.Context, s *fleet.Seat, spec workerSpec) error {
-	binary, err := k.binary.Strikes(ctx)
-	if err != nil {
-		return err
+	p := &pusher{log: k.log, binary: filepath.Join(k.history, "strikes")}
+	build := exec.CommandContext(ctx, "go", "build", "-o", p.binary, "github.com/strikesmq/strikes/cmd/strikes")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("building strikes: %w\n%s", err, out)
 	}
-	p := &pusher{log: k.log, binary: binary}
 	s.Broker.Watch(p.joined)
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // a port that is free
 	if err != nil {
@@ -180,8 +181,6 @@ func (l *lines) Write(b []byte) (int, error) {
 	}
 }
 
-var _ io.Writer = (*lines)(nil)
-
 // runEndpoint is the endpoint's process. It writes down each event before it goes on.
 func runEndpoint(ctx context.Context, spec workerSpec) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", spec.Endpoint)
@@ -211,29 +210,22 @@ func (p *postedTo) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client has gone
 	}
-	j, err := work.Read(body)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
-		return
-	}
+	j := work.Read(body)
 	process, _ := strconv.Atoi(path.Base(r.URL.Path))
 	number, _ := strconv.Atoi(r.Header.Get("Strikes-Attempt"))
 	began := time.Now()
 	e := audit.Event{Kind: audit.Began, At: began, Process: process, ID: r.Header.Get("Strikes-Message-Id"),
 		Token: r.Header.Get("Strikes-Token"), Remote: true}
 	p.log.Forward(e)
-	var once sync.Once
 	end := func(outcome string) {
-		once.Do(func() {
-			e.Kind, e.At, e.Outcome = audit.Ended, time.Now(), outcome
-			p.log.Forward(e)
-		})
+		e.Kind, e.At, e.Outcome = audit.Ended, time.Now(), outcome
+		p.log.Forward(e)
 	}
 	// A request is over for the consumer when it hangs up. After that, no work of the endpoint is isolated from other
 	// requests.
 	stop := context.AfterFunc(r.Context(), func() { end(hungUp(time.Since(began), p.timeout)) })
 	err = j.Run(r.Context(), func() (int, error) { return number, nil })
-	if r.Context().Err() != nil || !stop() {
+	if !stop() {
 		return
 	}
 	ended := outcome(r.Context(), j, err)

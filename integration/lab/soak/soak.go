@@ -45,7 +45,7 @@ const arrival = 30 * time.Second
 
 // Run runs the soak and prints the report. It returns an error if a rule was violated, and leaves the history then. If
 // this process was started as a consumer, it becomes one.
-func Run(ctx context.Context, args []string) (err error) {
+func Run(ctx context.Context, args []string) error {
 	fleet.Main(runWorker)
 	cfg, err := parseFlags(args)
 	if err != nil {
@@ -56,29 +56,25 @@ func Run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	violated := false
-	defer func() {
-		if !violated {
-			err = errors.Join(err, os.RemoveAll(history))
-		}
-	}()
-	if err := runSoak(ctx, cfg, history); err != nil {
-		return err
-	}
-	events, err := ledger.Read(history)
+	found, err := judged(ctx, cfg, history)
 	if err != nil {
-		return err
+		return errors.Join(err, os.RemoveAll(history))
 	}
-	found := check(cfg, events)
 	found.Seconds, found.Type, found.Seed = seconds(time.Since(began)), cfg.kind, cfg.seed
-	if err := json.NewEncoder(os.Stdout).Encode(found); err != nil {
-		return err
-	}
-	broken := found.Broken()
-	if violated = len(broken) > 0; violated {
+	err = json.NewEncoder(os.Stdout).Encode(found)
+	if broken := found.Broken(); len(broken) > 0 {
 		return fmt.Errorf("violated: %s\nthe history of the run is in %s", strings.Join(broken, "\n"), history)
 	}
-	return nil
+	return errors.Join(err, os.RemoveAll(history))
+}
+
+// judged runs a soak, and judges the history that it leaves in a directory.
+func judged(ctx context.Context, cfg config, history string) (*report, error) {
+	if err := runSoak(ctx, cfg, history); err != nil {
+		return nil, err
+	}
+	events, err := ledger.Read(history)
+	return check(cfg, events), err
 }
 
 // soak is one run: servers, consumers, a producer, and their faults.
@@ -99,7 +95,6 @@ type soak struct {
 	fail     func(error)
 
 	pushers []*pusher
-	binary  fleet.Binary // of strikes, if a seat pushes
 }
 
 func runSoak(ctx context.Context, cfg config, history string) (err error) {
@@ -126,12 +121,7 @@ func runSoak(ctx context.Context, cfg config, history string) (err error) {
 
 // open starts the servers of the soak.
 func (k *soak) open(ctx context.Context) (err error) {
-	if k.cfg.store == inRedis {
-		k.store, err = rig.OpenStore(ctx)
-	} else {
-		k.store, err = rig.OpenDatabase(ctx, k.cfg.store)
-	}
-	if err != nil {
+	if k.store, err = rig.OpenStore(ctx, k.cfg.store); err != nil {
 		return err
 	}
 	if k.broker, err = rig.OpenBroker(ctx, k.cfg.broker); err != nil {
@@ -288,5 +278,5 @@ func (k *soak) close() error {
 		p.endpoint.Close()
 	}
 	k.link.Close()
-	return errors.Join(k.broker.Close(), k.store.Close(), k.dependency.Close(), k.binary.Remove(), k.log.Close())
+	return errors.Join(k.broker.Close(), k.store.Close(), k.dependency.Close(), k.log.Close())
 }

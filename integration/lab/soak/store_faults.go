@@ -13,10 +13,8 @@ type storeFault struct {
 	drain time.Duration // within which the queue has to drain
 }
 
-const (
-	lateFrom = 100 * time.Millisecond
-	lateTo   = 600 * time.Millisecond // far beyond the 250 ms for which a client waits
-)
+// A late reply comes far beyond the 250 ms for which a client waits.
+const lateFrom, lateTo = 100 * time.Millisecond, 600 * time.Millisecond
 
 // storeFaults has the faults that -store-faults names. late makes half the replies late, and slow 80 % of them. lossy
 // loses 15 % of the replies, makes 10 % late, resets 5 % of the connections and doubles 30 % of the requests.

@@ -118,8 +118,7 @@ func (c noting) heard(a counter.Attempt, reply counter.Reply) counter.Reply {
 }
 
 func lane(d amqp.Delivery) string {
-	j, _ := work.Read(d.Body) // a body that cannot be read is rejected, in any lane
-	return strconv.Itoa(j.Lane)
+	return strconv.Itoa(work.Read(d.Body).Lane)
 }
 
 // dial opens the connection of one session, and watches it to its end.
@@ -148,13 +147,10 @@ func (w *member) dial(ctx context.Context) (*amqp.Connection, error) {
 
 func (w *member) handle(ctx context.Context, d amqp.Delivery) error {
 	attempt, _ := consumer.AttemptFrom(ctx)
-	j, err := work.Read(d.Body)
-	if err != nil {
-		return consumer.Reject(err)
-	}
+	j := work.Read(d.Body)
 	e := audit.Event{Kind: audit.Began, ID: d.MessageId, Token: attempt.Token, Session: int(w.session.Load())}
 	w.log.Write(e)
-	err = j.Run(ctx, func() (int, error) { return attempt.Number, nil })
+	err := j.Run(ctx, func() (int, error) { return attempt.Number, nil })
 	if err == nil {
 		err = work.Call(ctx, w.Calls)
 	}

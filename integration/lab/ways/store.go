@@ -79,8 +79,7 @@ func ordering(ctx context.Context, c *Client) error {
 }
 
 func lane(d amqp.Delivery) string {
-	j, _ := work.Read(d.Body) // all of a run are whole
-	return strconv.Itoa(j.Seq % lanes)
+	return strconv.Itoa(work.Read(d.Body).Seq % lanes)
 }
 
 // consume completes the settings of strikes and consumes until ctx is done.
