@@ -130,7 +130,7 @@ func TestDelayStoreForgets(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	store := privateStore(t, servers.RedisOptions{})
 	q, v := newShortDelayQueue(t, quick), newVisits(once)
-	q.consume(consumer.Consumer{Counter: hurried{dialCounter(t, store.URL), time.Hour, quick / 2},
+	q.consume(consumer.Consumer{Counter: hurried{counterOn(t, store.URL, ""), time.Hour, quick / 2},
 		DelayAbove: time.Minute}, v, v)
 	ids := q.publishMany(20)
 	eventually(t, "all moved", v.is(func() bool {
@@ -144,7 +144,7 @@ func TestDelayStoreForgets(t *testing.T) {
 // and is handled once.
 func TestDelayMixedConsumers(t *testing.T) {
 	t.Parallel() // most of it is waiting
-	store := dialCounter(t, privateStore(t, servers.RedisOptions{}).URL)
+	store := counterOn(t, privateStore(t, servers.RedisOptions{}).URL, "")
 	q, v := newShortDelayQueue(t, quick), newVisits(once)
 	seen := []*visits{newVisits(nil), newVisits(nil), newVisits(nil)}
 	wait := 2 * quick

@@ -33,7 +33,7 @@ func ask(t *testing.T, rdb *redis.Client, line string) {
 // examineStore returns the codes of the findings; severe ones have a mark.
 func examineStore(t *testing.T, rawURL string) (codes string, findings []counter.Finding) {
 	t.Helper()
-	counts := dialCounter(t, servertest.Patient(t, rawURL))
+	counts := counterOn(t, servertest.Patient(t, rawURL), "")
 	findings, err := counts.Admin().Examine(t.Context())
 	need(t, err)
 	var all []string
@@ -47,19 +47,11 @@ func examineStore(t *testing.T, rawURL string) (codes string, findings []counter
 	return strings.Join(all, " "), findings
 }
 
-func dialCounter(t *testing.T, rawURL string) *counter.Counter {
-	t.Helper()
-	counts, err := counter.Dial(rawURL, nil)
-	need(t, err)
-	t.Cleanup(func() { counts.Close() })
-	return counts
-}
-
 // TestDoctorExaminesTheStore changes one store from sick to healthy and back.
 func TestDoctorExaminesTheStore(t *testing.T) {
 	t.Parallel()
 	store := privateStore(t, servers.RedisOptions{Args: saving})
-	admin, counts := client(t, store), dialCounter(t, servertest.Patient(t, store.URL))
+	admin, counts := client(t, store), counterOn(t, servertest.Patient(t, store.URL), "")
 	for _, tt := range []struct{ name, do, undo, want string }{
 		{"sound", "PING", "PING", ""},
 		{"evicts", "CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory-policy noeviction", "store-evicts"},
@@ -116,7 +108,7 @@ func TestDoctorGrant(t *testing.T) {
 		if got, findings := examineStore(t, at.String()); got != "" {
 			t.Errorf("with what %q was told: found %+v", rights, findings)
 		}
-		takeSteps(t, dialCounter(t, servertest.Patient(t, at.String())))
+		takeSteps(t, counterOn(t, servertest.Patient(t, at.String()), ""))
 		if rights == "~* -@all +select" {
 			ask(t, admin, "ACL SETUSER orders -info")
 			if got, findings := examineStore(t, at.String()); got != "store-not-seen" {
@@ -136,7 +128,7 @@ func TestDoctorStoreAway(t *testing.T) {
 		"redis://127.0.0.1:1": counter.FaultUnreachable,
 		strings.Replace(store.URL, "redis://", "redis://:wrong@", 1): counter.FaultDenied,
 	} {
-		findings, err := dialCounter(t, servertest.Patient(t, rawURL)).Admin().Examine(context.Background())
+		findings, err := counterOn(t, servertest.Patient(t, rawURL), "").Admin().Examine(context.Background())
 		var failed *counter.StoreError
 		if !errors.As(err, &failed) || failed.Fault != want || len(findings) > 0 || strings.Contains(err.Error(), "wrong") {
 			t.Errorf("%s: got %v, %v, want %s", rawURL, findings, err, want)
@@ -192,9 +184,9 @@ func TestDoctorGrantOnACluster(t *testing.T) {
 		if got, findings := examineStore(t, rawURL); got != "" {
 			t.Errorf("with what %q was told: found %+v", rights, findings)
 		}
-		takeSteps(t, dialCounter(t, rawURL))
+		takeSteps(t, counterOn(t, rawURL, ""))
 		moveSlot(t, cluster, "orders", func(_, _ *servers.Redis, _ int64) {
-			if _, err := dialCounter(t, rawURL).Admin().Limit(t.Context(), "/", "orders"); err != nil {
+			if _, err := counterOn(t, rawURL, "").Admin().Limit(t.Context(), "/", "orders"); err != nil {
 				t.Errorf("while a slot moves: %v", err)
 			}
 		})

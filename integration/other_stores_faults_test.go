@@ -26,8 +26,8 @@ func TestLostReplies(t *testing.T) {
 	eachOtherStore(t, func(t *testing.T, rawURL string) {
 		link, behind := proxied(t, rawURL)
 		prefix := uniqueName(t, "lost")
-		direct := failer{t, dialAt(t, rawURL, prefix)}
-		through := failer{t, dialAt(t, behind, prefix)}
+		direct := failer{t, counterOn(t, rawURL, prefix)}
+		through := failer{t, counterOn(t, behind, prefix)}
 		const messages, rounds = 4, 30
 		lost, repeated := 0, 0
 		for round := 1; round <= rounds; round++ {
@@ -87,14 +87,6 @@ type failer struct {
 	*counter.Counter
 }
 
-func dialAt(t testing.TB, rawURL, prefix string) *counter.Counter {
-	t.Helper()
-	c, err := rig.Dial(rawURL, prefix)
-	need(t, err)
-	t.Cleanup(func() { _ = c.Close() })
-	return c
-}
-
 func (s failer) fail(message, attempt int) (counter.Reply, error) {
 	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "q", ID: fmt.Sprint(message)},
 		Token: fmt.Sprint(message, "-", attempt), Consumer: "c", Received: time.Now()}
@@ -151,7 +143,7 @@ func TestFullDisk(t *testing.T) {
 				"mysql": {"--innodb-flush-log-at-trx-commit=1"}}[name]})
 			rawURL, err := kind.Prepare(t.Context(), server.Addr)
 			need(t, err)
-			c := failer{t, dialAt(t, rawURL, "disk")}
+			c := failer{t, counterOn(t, rawURL, "disk")}
 			counted := map[int]bool{}
 			for i := range 20 {
 				c.repeat(i, 1)

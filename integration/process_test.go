@@ -120,7 +120,7 @@ func newChildOn(t *testing.T, queue, store, patient string) (child, *counter.Cou
 	return child{
 		AMQP: brokerURL(t), Store: store, Prefix: prefix, Queue: queue, Ledger: filepath.Join(t.TempDir(), "ledger"),
 		Concurrency: 1,
-	}, dialAt(t, patient, prefix)
+	}, counterOn(t, patient, prefix)
 }
 
 func TestThreeProcessesShareOneCount(t *testing.T) {

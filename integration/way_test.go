@@ -17,6 +17,7 @@ import (
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -50,10 +51,10 @@ func counters(t *testing.T) *counter.Counter {
 	return counterOn(t, patientURL(t), uniqueName(t, "strikes"))
 }
 
-// counterOn returns a Counter on a Redis.
-func counterOn(t *testing.T, url, prefix string) *counter.Counter {
+// counterOn returns a Counter on a store of any kind.
+func counterOn(t testing.TB, url, prefix string) *counter.Counter {
 	t.Helper()
-	c, err := counter.Dial(url, &counter.Options{Prefix: prefix})
+	c, err := rig.Dial(url, prefix)
 	need(t, err)
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
