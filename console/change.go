@@ -34,7 +34,7 @@ type changeView struct {
 	change
 	All    []change // the same for each message or queue; one, or those that were selected
 	Action string   // address of the form
-	Facts  []string // the present state of each
+	Facts  []string // the effect on each
 	Danger string   // the question before a dangerous change; Anyway answers it
 }
 
@@ -111,7 +111,7 @@ func (v changeView) Do() string {
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// askChange shows the present state, and asks for the reason.
+// askChange shows the effect, and asks for the reason.
 func (c *Console) askChange(w http.ResponseWriter, r *http.Request) error {
 	all, err := changesOf(r)
 	if err != nil {
@@ -134,17 +134,20 @@ func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, w
 		return err
 	}
 	for i, ch := range v.All {
-		now, err := ch.Describe(r.Context(), queues[i], ch.ID)
-		switch {
-		case err != nil && len(v.All) == 1 && !errors.Is(err, ops.ErrNone):
+		name := shown(cmp.Or(ch.ID, ch.Queue))
+		if ch.SetsLimit() { // to a number that the visitor has not given yet
+			v.Facts = append(v.Facts, name)
+			continue
+		}
+		queues[i].Unconsumed = nil // the broker is asked before the pause
+		switch plan, err := ch.Plan(r.Context(), queues[i], ops.Ask{ID: ch.ID}); {
+		case err == nil:
+			v.Facts = append(v.Facts, shown(plan.Text()))
+		case len(v.All) == 1 && !errors.Is(err, ops.ErrNone):
 			return err
-		case err != nil:
-			now = err.Error()
+		default:
+			v.Facts = append(v.Facts, name+": "+shown(err.Error()))
 		}
-		if now = shown(now); len(v.All) > 1 && (err != nil || ch.Now != nil) { // else it begins with the name
-			now = shown(cmp.Or(ch.ID, ch.Queue)) + ": " + now
-		}
-		v.Facts = append(v.Facts, now)
 	}
 	p.View = v
 	c.render(w, r, code, p)

@@ -39,21 +39,16 @@ type Change struct {
 	// Plan finds out the effect of the change, and changes nothing. Its error wraps ErrNone if there is nothing to
 	// change, and counter.ErrOver if the generation of the message is over.
 	Plan func(context.Context, *Queue, Ask) (Plan, error)
-
-	// Now describes the present state, before the change is asked for. If nil, the text of a Plan does.
-	Now func(ctx context.Context, q *Queue, id string) (string, error)
 }
 
 // Changes are all of them. Replay and drop are not: they take time, and may be stopped.
 var Changes = []Change{
-	{Verb: VerbSetLimit, Right: "limit", Title: "Set the limit", OfQueue: true, OfMessage: true, Plan: planLimit,
-		Now: limitNow},
+	{Verb: VerbSetLimit, Right: "limit", Title: "Set the limit", OfQueue: true, OfMessage: true, Plan: planLimit},
 	{Verb: VerbClearLimit, Right: "limit", Undo: true, Title: "Clear the limit", OfQueue: true, OfMessage: true,
-		Plan: planClear, Now: limitNow},
-	{Verb: VerbPause, Right: "pause", Title: "Pause the consumers of a queue", OfQueue: true, Plan: planPause,
-		Now: pauseNow},
+		Plan: planClear},
+	{Verb: VerbPause, Right: "pause", Title: "Pause the consumers of a queue", OfQueue: true, Plan: planPause},
 	{Verb: VerbResume, Right: "pause", Undo: true, Title: "Resume the consumers of a queue", OfQueue: true,
-		Plan: planResume, Now: pauseNow},
+		Plan: planResume},
 	{Verb: VerbSkip, Right: "skip", Title: "Dead-letter a message at its next step", OfMessage: true, Plan: planSkip},
 	{Verb: VerbReset, Right: "reset", Title: "Forget the failed attempts of a message", OfMessage: true,
 		Plan: planReset},
@@ -88,18 +83,6 @@ type Plan interface {
 	Do(context.Context, *Queue) error
 	// Text describes the change before Do, and its result after Do.
 	Text() string
-}
-
-// Describe describes the present state that a change of the queue, or of its message id, would change.
-func (ch Change) Describe(ctx context.Context, q *Queue, id string) (string, error) {
-	if ch.Now != nil {
-		return ch.Now(ctx, q, id)
-	}
-	plan, err := ch.Plan(ctx, q, Ask{ID: id})
-	if err != nil {
-		return "", err
-	}
-	return plan.Text(), nil
 }
 
 // The results of a change in the audit log, if it is no error.

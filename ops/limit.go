@@ -244,28 +244,3 @@ func (l *Limit) Text() string {
 }
 
 func (l *Limit) clears() bool { return l.to == nil && (l.ID == "" || l.Attempts == 0) }
-
-// limitNow says which limit is set for a queue, or for its message id.
-func limitNow(ctx context.Context, q *Queue, id string) (string, error) {
-	if id == "" {
-		l, err := q.Limit(ctx)
-		switch {
-		case errors.Is(err, counter.ErrOverride), errors.Is(err, counter.ErrForeign):
-			return "consumers ignore what is set now: " + printable.Text(err.Error(), ""), nil
-		case errors.Is(err, ErrNone):
-			return "no limit is set: the consumers use their own", nil
-		case err != nil:
-			return "", err
-		}
-		return "now " + l.Words() + l.Note.Text(), nil
-	}
-	r, err := q.current(ctx, id)
-	if err != nil {
-		return "", err
-	}
-	text := printable.Plural(r.Counted(), "failed attempt") + " so far"
-	if own := r.OwnLimit; own > 0 {
-		text += "; it has a limit of its own: " + Limit{Attempts: own}.Words()
-	}
-	return text + "; a limit of its own replaces every other one for this message, on every consumer", nil
-}

@@ -138,23 +138,6 @@ func planResume(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	return p, nil
 }
 
-// pauseNow says which consumers the queue has, and whether it is paused.
-func pauseNow(ctx context.Context, q *Queue, _ string) (string, error) {
-	paused, err := q.Store.Paused(ctx, q.VHost, q.Name)
-	if err != nil {
-		return "", err
-	}
-	consuming, err := q.Store.Consumers(ctx, q.VHost, q.Name)
-	if err != nil {
-		return "", err
-	}
-	text := printable.Plural(len(consuming), "process") + " consumed it within the last minute"
-	if paused != nil {
-		return text + "; it has been paused since" + paused.Text(), nil
-	}
-	return text + "; paused consumers take no messages and count nothing, until an operator resumes the queue", nil
-}
-
 // Question asks only before the broker may delete the queue.
 func (p *Pause) Question(int) string {
 	if p.Risk == "" {
