@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // auditTimeout bounds the writing of an entry, also when the request has ended.
@@ -57,7 +58,7 @@ func (c *Console) auditPage(r *http.Request) (page, error) {
 		p.Title = shown(queue) + ": older changes"
 	} else if len(entries) > 0 {
 		last := entries[0]
-		p.Title = fmt.Sprintf("%s: last changed %s ago, %s by %s", shown(queue), rough(max(time.Since(last.Time), 0)),
+		p.Title = fmt.Sprintf("%s: last changed %s ago, %s by %s", shown(queue), printable.Rough(max(time.Since(last.Time), 0)),
 			shown(last.Verb), shown(last.Actor))
 	}
 	return p, nil

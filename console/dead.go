@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -149,5 +150,5 @@ func (v deadView) Died(m *deadletter.Message) string {
 	if m.Origin.Time.IsZero() {
 		return "not known"
 	}
-	return rough(max(v.Now.Sub(m.Origin.Time), 0)) + " ago"
+	return printable.Rough(max(v.Now.Sub(m.Origin.Time), 0)) + " ago"
 }

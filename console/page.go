@@ -21,6 +21,7 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
@@ -36,7 +37,7 @@ var templates = sync.OnceValue(func() *template.Template {
 })
 
 var templateFuncs = template.FuncMap{
-	"shown": shown, "brief": brief, "why": why, "lines": lines, "rough": rough, "instant": instant, "link": link,
+	"shown": shown, "brief": brief, "why": why, "lines": lines, "rough": printable.Rough, "instant": instant, "link": link,
 	"plural": func(n any, thing string) string {
 		return plural(number(n), thing)
 	}, "digits": func(n any) string { return digits(number(n)) }, "share": share, "atLeast": atLeast,

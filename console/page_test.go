@@ -263,13 +263,13 @@ func TestHeadlines(t *testing.T) {
 		return ops.Message{ID: "m", State: ops.Ready, Since: now.Add(-d)}
 	}
 	for want, v := range map[string]queueView{
-		"blocked for 12 min by 1 message": {Status: ops.Status{Time: now, Blocked: 1,
+		"blocked for 12m by 1 message": {Status: ops.Status{Time: now, Blocked: 1,
 			Consumers: 1, Blocking: []ops.Message{ago(12 * time.Minute)}}},
-		"blocked for 3 min by an exhausted message": {Status: ops.Status{Time: now, Holding: &ops.Holding{
+		"blocked for 3m by an exhausted message": {Status: ops.Status{Time: now, Holding: &ops.Holding{
 			Since: now.Add(-3 * time.Minute), Only: true}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
-		"blocked for 2 min by an exhausted message, paused for 3 min": {Status: ops.Status{Time: now,
+		"blocked for 2m by an exhausted message, paused for 3m": {Status: ops.Status{Time: now,
 			Holding: &ops.Holding{Since: now.Add(-2 * time.Minute)}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
-		"paused for 3 min": {Status: ops.Status{Time: now,
+		"paused for 3m": {Status: ops.Status{Time: now,
 			Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
 		"paused, but 1 consumer not stopped yet": {Status: ops.Status{Time: now,
 			Paused: &counter.Note{}, Processes: []ops.Consumer{{Consumer: "a"}}}},
@@ -307,12 +307,12 @@ func TestHeadlineOfASkip(t *testing.T) {
 
 func TestBrokerAway(t *testing.T) {
 	f := newFixture(t, Options{})
-	says(t, checkPage(t, f, query("queue")), "orders: blocked for 12 min by 1 message")
+	says(t, checkPage(t, f, query("queue")), "orders: blocked for 12m by 1 message")
 	away := errors.New("connection refused")
 	f.broker.away.Store(&away)
 	f.changed("orders")
 	body := checkPage(t, f, query("queue"))
-	says(t, body, "No answer from the broker", "connection refused", "blocked for 12 min")
+	says(t, body, "No answer from the broker", "connection refused", "blocked for 12m")
 	f.broker.away.Store(nil)
 	if body := checkPage(t, f, query("queue")); strings.Contains(body, "No answer") {
 		t.Errorf("back: %s", body)
@@ -386,8 +386,8 @@ func TestBreakerIsShown(t *testing.T) {
 		})
 	})
 	for path, want := range map[string]string{
-		"/":            "no progress for 12 min: 8 messages failed, none succeeded. Nothing is counted",
-		query("queue"): "orders: no progress for 12 min: 8 messages failed, none succeeded",
+		"/":            "no progress for 12m: 8 messages failed, none succeeded. Nothing is counted",
+		query("queue"): "orders: no progress for 12m: 8 messages failed, none succeeded",
 	} {
 		if body := checkPage(t, f, path); !strings.Contains(body, want) || strings.Contains(body, "Nothing is blocked") {
 			t.Errorf("%s does not say %q: %s", path, want, body)
@@ -486,7 +486,7 @@ func TestHeldQueue(t *testing.T) {
 				Only: tc.only}
 		})
 		body := checkPage(t, f, query("queue"))
-		if !strings.Contains(body, "has blocked the queue for 12 min: exhausted, rejected") || strings.Contains(body,
+		if !strings.Contains(body, "has blocked the queue for 12m: exhausted, rejected") || strings.Contains(body,
 			"an operator paused it too") == tc.only {
 			t.Errorf("%v: %s", tc.allow, body)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -152,14 +153,14 @@ func headline(s queueView) string {
 		add(true, "%s", noProgress(s.Breaker, s.Time))
 	}
 	if s.Holding != nil {
-		add(true, "blocked for %s by an exhausted message", rough(s.Time.Sub(s.Holding.Since)))
+		add(true, "blocked for %s by an exhausted message", printable.Rough(s.Time.Sub(s.Holding.Since)))
 	}
 	if s.Paused != nil && len(going) == 0 && (s.Holding == nil || !s.Holding.Only) {
-		add(true, "paused for %s", rough(s.Time.Sub(s.Paused.At)))
+		add(true, "paused for %s", printable.Rough(s.Time.Sub(s.Paused.At)))
 	}
 	add(s.Undecodable != "", "blocked by a message that ends every session")
 	if len(blocking) > 0 {
-		add(true, "blocked for %s by %s", rough(s.Time.Sub(blocking[0].Since)),
+		add(true, "blocked for %s by %s", printable.Rough(s.Time.Sub(blocking[0].Since)),
 			plural(s.Blocked-(len(s.Blocking)-len(blocking)), "message"))
 	}
 	waiting := 0
@@ -184,7 +185,7 @@ func headline(s queueView) string {
 
 // noProgress says for how long no message has succeeded.
 func noProgress(b *ops.Breaker, now time.Time) string {
-	return fmt.Sprintf("no progress for %s: %s failed, none succeeded", rough(now.Sub(b.Since)),
+	return fmt.Sprintf("no progress for %s: %s failed, none succeeded", printable.Rough(now.Sub(b.Since)),
 		plural(b.Failed, "message"))
 }
 

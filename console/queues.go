@@ -61,7 +61,7 @@ func (l line) Facts() (all []fact) {
 		if l.Trouble == ops.TroubleBlocked {
 			class = "bad"
 		}
-		add(true, class, "blocked for %s by %s", rough(l.Blocked), shown(l.Head.ID))
+		add(true, class, "blocked for %s by %s", printable.Rough(l.Blocked), shown(l.Head.ID))
 	}
 	add(l.Dead.Missing > 0, "bad", "%s unaccounted for", plural(l.Dead.Missing, "dead letter"))
 	add(l.BlockedLanes > 0, "warn", "%s, %s", plural(l.BlockedLanes, "blocked lane"),
@@ -168,7 +168,7 @@ func unanswered(by []trouble, headline string) string {
 	for _, t := range by {
 		who = append(who, t.What)
 		if !t.Old.IsZero() {
-			age = "Known " + rough(t.Now.Sub(t.Old)) + " ago: "
+			age = "Known " + printable.Rough(t.Now.Sub(t.Old)) + " ago: "
 		}
 	}
 	return "No answer from " + strings.Join(who, " and ") + ". " + age + headline

@@ -52,21 +52,6 @@ func cut(s string, most int) string {
 	return s
 }
 
-// rough is a duration in its largest unit.
-func rough(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return "less than a second"
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	}
-	return fmt.Sprintf("%d days", d/(24*time.Hour))
-}
-
 // plural is a number of things.
 func plural[N int | int64](n N, thing string) string {
 	if n == 1 {

@@ -119,6 +119,5 @@ func (c *Collector) Collect(ctx context.Context, about Question) (Status, error)
 	s.Dead.judge()
 	q.examine(ctx, &s)
 	s.Dead.suppose(s.Findings, s.Consumers, s.Unacked)
-	s.Dead.sum()
 	return s, nil
 }

@@ -45,8 +45,6 @@ type DeadLetters struct {
 
 	WaitingSeen bool `json:"-"` // Waiting is known: the management API answered
 
-	Summary string `json:"summary,omitempty"` // of a Status: where they are, and how many are missing; escaped
-
 	blockedUnseen bool // Blocked is not known
 
 	away      bool  // the node of Queue is down
@@ -142,13 +140,6 @@ func (d *DeadLetters) suppose(route []inspect.Finding, consumers int, unacked *i
 	}
 	d.Missing -= held
 	d.Unclear += held
-}
-
-// sum writes the Summary.
-func (d *DeadLetters) sum() {
-	if d.Summary = d.Holding(); d.Missing > 0 {
-		d.Summary += "; missing " + d.Lost()
-	}
 }
 
 // Holding says where the dead letters are. It is escaped.

@@ -172,7 +172,11 @@ func TestSummary(t *testing.T) {
 	} {
 		tc.d.Queue = "q.dlq"
 		tc.d.WaitingSeen = tc.d.Taken != nil || tc.d.Waiting > 0
-		if tc.d.sum(); tc.d.Summary != tc.want {
+		text := tc.d.Holding()
+		if tc.d.Missing > 0 {
+			text += "; missing " + tc.d.Lost()
+		}
+		if text != tc.want {
 			t.Errorf("%+v: want %s", tc.d, tc.want)
 		}
 	}

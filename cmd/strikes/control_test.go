@@ -99,7 +99,7 @@ func TestTakenIsBestEffort(t *testing.T) {
 	var s ops.Status
 	defer func() {
 		if t.Failed() {
-			t.Log(s.Dead.Summary)
+			t.Log(s.Dead.Holding())
 		}
 	}()
 	proctest.Eventually(t, 4*ops.Arriving, "a status in which three dead letters are missing, or were taken as the "+
@@ -121,7 +121,7 @@ func TestStatusDuringReplay(t *testing.T) {
 		out := mustOutput(t, with(strikesOn(t, queue, "status", "--json", queue), own))
 		need(t, json.Unmarshal([]byte(out), &s))
 		if s.Dead.Missing > 0 {
-			t.Errorf("missing: %s", s.Dead.Summary)
+			t.Errorf("missing: %s", s.Dead.Holding())
 		}
 		return s
 	}

@@ -24,19 +24,19 @@ func JSON(text []byte, most int) (indented string, ok bool) {
 	return string(text[:min(len(text), most)]), true
 }
 
+// isDeep takes brackets in strings for levels, too: the text is not indented then.
 func isDeep(text []byte) bool {
-	decoder, depth := json.NewDecoder(bytes.NewReader(text)), 0
-	for depth <= deepestIndent {
-		token, err := decoder.Token()
-		switch token {
-		case json.Delim('['), json.Delim('{'):
+	depth := 0
+	for _, b := range text {
+		switch b {
+		case '[', '{':
 			depth++
-		case json.Delim(']'), json.Delim('}'):
+		case ']', '}':
 			depth--
 		}
-		if err != nil { // the end
-			return false
+		if depth > deepestIndent {
+			return true
 		}
 	}
-	return true
+	return false
 }
