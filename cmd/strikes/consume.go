@@ -122,10 +122,6 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 		"post each message to this `URL` instead of running a command; http[s]://user:password@host:port/path")
 	f.StringVar(&o.push.TokenFile, "http-token-file", "",
 		"with --http: send the bearer token in this `FILE`, which is read for each message")
-	f.StringVar(&o.push.CA, "http-ca", "", "with --http: trust the authorities in this `FILE` (PEM), not those of "+
-		"the system")
-	f.StringVar(&o.push.Cert, "http-cert", "", "with --http: the client's certificate, in a `FILE` (PEM)")
-	f.StringVar(&o.push.Key, "http-key", "", "with --http: the key of --http-cert, in a `FILE` (PEM)")
 	o.AddBroker(cmd)
 	o.AddStore(cmd)
 	o.AddManagement(cmd)
@@ -178,7 +174,7 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 	f.BoolVar(&o.set.Check.AllowDrop, "allow-drop", false, "accept a queue whose dead letters are lost")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "report every decision on stderr, not only what went wrong")
 	cli.JSON(f, &o.json, "print every decision on stdout, one JSON object a line")
-	cli.FromEnv(f, "http", "http-token-file", "http-ca", "http-cert", "http-key", "max-retries", "max-age", "breaker",
+	cli.FromEnv(f, "http", "http-token-file", "max-retries", "max-age", "breaker",
 		"patience", "concurrency", "prefetch", "ordered", "partitions", "lane-header", "hold-lanes", "backoff",
 		"delay-above", "retry", "isolation", "handler-timeout", "drain-timeout", "consumer-timeout", "health-addr",
 		"exit-when-idle", "allow-drop")

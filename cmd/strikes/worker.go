@@ -156,11 +156,8 @@ func (o *consume) work(queue string, command []string) (work, error) {
 		log.SetOutput(io.Discard) // only net/http uses it, and prints bytes after a response, which may quote a secret
 		return work{handle: e.Handle, cancel: e.Cancel, close: e.Close, cancelled: "requests were cancelled"}, nil
 	}
-	for name, value := range map[string]string{"http-ca": o.push.CA, "http-cert": o.push.Cert, "http-key": o.push.Key,
-		"http-token-file": o.push.TokenFile} {
-		if value != "" {
-			return work{}, cli.Misusef("--%s needs --http", name)
-		}
+	if o.push.TokenFile != "" {
+		return work{}, cli.Misusef("--http-token-file needs --http")
 	}
 	path, err := exec.LookPath(command[0])
 	if err != nil {

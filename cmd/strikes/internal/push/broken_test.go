@@ -21,8 +21,8 @@ import (
 
 // TestTooLargeHeaders: a request that the endpoint never takes is a failed attempt.
 func TestTooLargeHeaders(t *testing.T) {
-	s, ca, _, _ := secure(t, status(200, ""), func(s *httptest.Server) { s.Config.MaxHeaderBytes = 1 << 10 })
-	e := endpoint(t, Options{URL: s.URL, CA: ca})
+	s := secure(t, status(200, ""), func(s *httptest.Server) { s.Config.MaxHeaderBytes = 1 << 10 })
+	e := endpoint(t, Options{URL: s.URL})
 	large := amqp.Delivery{MessageId: "large", Headers: amqp.Table{consumer.GenerationHeader: strings.Repeat("g",
 		32<<10)}}
 	broker.WriteFor(large.Headers, "orders", large.MessageId, nil)
@@ -76,8 +76,8 @@ func TestNeverAnswered(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			s, ca, _, _ := secure(t, tc.handler)
-			for _, o := range []Options{{URL: serve(t, tc.handler).URL}, {URL: s.URL, CA: ca}} {
+			s := secure(t, tc.handler)
+			for _, o := range []Options{{URL: serve(t, tc.handler).URL}, {URL: s.URL}} {
 				e := endpoint(t, o)
 				if got := attempt(t, e, amqp.Delivery{Body: []byte("x")}); got.Outcome != tc.first {
 					t.Errorf("at first: %s: %v", got.Outcome, got.Err)
@@ -174,10 +174,10 @@ func TestEarlyResponse(t *testing.T) {
 		})
 	}
 	try("HTTP/1.1 of Go", Options{URL: serve(t, early).URL})
-	s, ca, _, _ := secure(t, early)
-	try("HTTP/1.1 and TLS of Go", Options{URL: s.URL, CA: ca})
+	s := secure(t, early)
+	try("HTTP/1.1 and TLS of Go", Options{URL: s.URL})
 	try("HTTP/1.1, closed at once", Options{URL: "http://" + abrupt(t, nil)})
-	try("HTTP/1.1 and TLS, closed at once", Options{URL: "https://" + abrupt(t, s.TLS), CA: ca})
+	try("HTTP/1.1 and TLS, closed at once", Options{URL: "https://" + abrupt(t, s.TLS)})
 }
 
 // abrupt responds 413 after the first bytes of a request, and closes the connection, which resets it: the rest is not

@@ -24,8 +24,6 @@ import (
 // Options say where messages are posted to, and how. The zero value of each but the URL is useful.
 type Options struct {
 	URL         string // http or https; a user and password in it are sent as basic authentication
-	CA          string // file of the authorities to trust, in PEM; if empty, those of the system
-	Cert, Key   string // files of the client's certificate and key, in PEM; if empty, none
 	TokenFile   string // file of a bearer token, read for each attempt; if empty, none
 	Queue       string // that the messages come from
 	Connections int    // idle connections to keep; if zero, 2
@@ -48,14 +46,10 @@ type Endpoint struct {
 	cancel    context.CancelFunc
 }
 
-// New returns an Endpoint for valid Options. It reads the files that they name, and does not ask the endpoint. The
+// New returns an Endpoint for valid Options. It reads the token, and does not ask the endpoint. The
 // error names the flag of consume that is refused; it holds no password and no token.
 func New(o Options) (*Endpoint, error) {
 	u, err := parseURL(o.URL)
-	if err != nil {
-		return nil, err
-	}
-	secure, err := o.tlsConfig(u.Scheme)
 	if err != nil {
 		return nil, err
 	}
@@ -67,17 +61,14 @@ func New(o Options) (*Endpoint, error) {
 			return nil, err
 		}
 	}
-	e := &Endpoint{Options: o, url: u, transport: transport(secure, o.Connections), fresh: transport(secure, 0)}
+	e := &Endpoint{Options: o, url: u, transport: transport(o.Connections), fresh: transport(0)}
 	e.fresh.DisableKeepAlives = true
-	secure.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		return o.certificate() // read for each connection, because a certificate expires
-	}
 	e.cancelled, e.cancel = context.WithCancel(context.Background())
 	return e, nil
 }
 
 // transport speaks HTTP/1.1. Each connection has one request at a time, so its end ends only one attempt.
-func transport(secure *tls.Config, connections int) *http.Transport {
+func transport(connections int) *http.Transport {
 	dialer := &net.Dialer{Timeout: dialTimeout}
 	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, address)
@@ -87,7 +78,7 @@ func transport(secure *tls.Config, connections int) *http.Transport {
 		return &readFirst{Conn: conn, over: make(chan struct{})}, nil
 	}
 	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSClientConfig: secure,
+		Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
 		TLSHandshakeTimeout: dialTimeout, IdleConnTimeout: idleTimeout, MaxIdleConnsPerHost: connections,
 		DisableCompression: true, MaxResponseHeaderBytes: maxHeaders,

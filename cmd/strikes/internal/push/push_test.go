@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -92,9 +94,21 @@ func endpoint(t *testing.T, o Options) *Endpoint {
 	}
 	e, err := New(o)
 	need(t, err)
+	for _, on := range []*http.Transport{e.transport, e.fresh} {
+		on.TLSClientConfig.RootCAs = authority()
+	}
 	t.Cleanup(e.Close)
 	return e
 }
+
+// authority is that of each server of httptest.
+var authority = sync.OnceValue(func() *x509.CertPool {
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	return pool
+})
 
 func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	t.Helper()

@@ -2,8 +2,6 @@ package push
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,11 +15,10 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// secure is a server with a certificate for 127.0.0.1, and the files of a client that trusts it.
-func secure(t *testing.T, h http.HandlerFunc, settings ...func(*httptest.Server)) (s *httptest.Server, ca, cert,
-	key string) {
+// secure is a server with a certificate for 127.0.0.1.
+func secure(t *testing.T, h http.HandlerFunc, settings ...func(*httptest.Server)) *httptest.Server {
 	t.Helper()
-	s = httptest.NewUnstartedServer(h)
+	s := httptest.NewUnstartedServer(h)
 	s.EnableHTTP2 = true
 	s.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
 	for _, set := range settings {
@@ -29,18 +26,7 @@ func secure(t *testing.T, h http.HandlerFunc, settings ...func(*httptest.Server)
 	}
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	private, err := x509.MarshalPKCS8PrivateKey(s.TLS.Certificates[0].PrivateKey)
-	need(t, err)
-	dir := t.TempDir()
-	write := func(name, kind string, der []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	cert = write("cert.pem", "CERTIFICATE", s.Certificate().Raw)
-	return s, cert, cert, write("key.pem", "PRIVATE KEY", private)
+	return s
 }
 
 func TestTLS(t *testing.T) {
@@ -48,27 +34,18 @@ func TestTLS(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		set     []func(*httptest.Server)
-		options func(o *Options, ca, cert, key string)
+		url     func(string) string
+		strange bool // the authority is not known
 		handler http.HandlerFunc
 		want    consumer.Outcome
 		says    string
 	}{
 		{name: "trusted", want: consumer.OutcomeAck},
-		{name: "unknown authority", options: func(o *Options, _, _, _ string) {
-			o.CA = ""
-		}, want: consumer.OutcomeNotCounted, says: "configuration: "},
-		{name: "wrong name", options: func(o *Options, _, _, _ string) {
-			o.URL = strings.Replace(o.URL, "127.0.0.1", "localhost", 1)
-		},
+		{name: "unknown authority", strange: true, want: consumer.OutcomeNotCounted, says: "configuration: "},
+		{name: "wrong name", url: func(u string) string { return strings.Replace(u, "127.0.0.1", "localhost", 1) },
 			want: consumer.OutcomeNotCounted, says: "not localhost"},
-		{name: "no TLS is spoken to it", options: func(o *Options, _, _, _ string) {
-			o.URL, o.CA = strings.Replace(o.URL, "https", "http", 1), ""
-		},
+		{name: "no TLS is spoken to it", url: func(u string) string { return strings.Replace(u, "https", "http", 1) },
 			want: consumer.OutcomeRetry, says: "HTTP 400 Bad Request: Client sent an HTTP request to an HTTPS server"},
-		{name: "client's certificate", set: []func(*httptest.Server){wants}, options: func(o *Options, _, cert, key string) {
-			o.Cert, o.Key = cert, key
-		},
-			want: consumer.OutcomeAck},
 		{name: "no client's certificate", set: []func(*httptest.Server){wants}, want: consumer.OutcomeNotCounted,
 			says: "configuration: "},
 		{name: "a connection that ends", handler: func(http.ResponseWriter, *http.Request) {
@@ -79,18 +56,22 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			proto := ""
-			s, ca, cert, key := secure(t, func(w http.ResponseWriter, r *http.Request) {
+			s := secure(t, func(w http.ResponseWriter, r *http.Request) {
 				proto = r.Proto
 				if tc.handler != nil {
 					tc.handler(w, r)
 				}
 			}, tc.set...)
 			s.Config.ErrorLog = nil
-			o := Options{URL: s.URL, CA: ca}
-			if tc.options != nil {
-				tc.options(&o, ca, cert, key)
+			o := Options{URL: s.URL}
+			if tc.url != nil {
+				o.URL = tc.url(o.URL)
 			}
-			got, says := attempt(t, endpoint(t, o), amqp.Delivery{Body: []byte("x")}), ""
+			e := endpoint(t, o)
+			if tc.strange {
+				e.transport.TLSClientConfig.RootCAs = nil
+			}
+			got, says := attempt(t, e, amqp.Delivery{Body: []byte("x")}), ""
 			if got.Err != nil {
 				says = got.Err.Error()
 			}
@@ -113,7 +94,6 @@ func TestTLS(t *testing.T) {
 }
 
 func TestRefusedOptions(t *testing.T) {
-	_, ca, cert, key := secure(t, status(200, ""))
 	empty := filepath.Join(t.TempDir(), "empty")
 	need(t, os.WriteFile(empty, nil, 0o600))
 	for _, tc := range []struct {
@@ -132,16 +112,9 @@ func TestRefusedOptions(t *testing.T) {
 		{Options{URL: "ftp://u:hush@h/"}, "--http"},
 		{Options{URL: "http://h/#part"}, "--http"},
 		{Options{URL: "http://h/\x00"}, "--http"},
-		{Options{URL: "http://h/", CA: ca}, "--http-ca"},
-		{Options{URL: "http://h/", Cert: cert, Key: key}, "--http-"},
-		{Options{URL: "https://h/", Cert: cert}, "--http-cert"},
-		{Options{URL: "https://h/", Key: key}, "--http-cert"},
-		{Options{URL: "https://h/", Cert: key, Key: cert}, "--http-cert"},
-		{Options{URL: "https://h/", CA: key}, "--http-ca"},
-		{Options{URL: "https://h/", CA: empty + "x"}, "--http-ca"},
 		{Options{URL: "https://h/", TokenFile: empty}, "--http-token-file"},
 		{Options{URL: "https://h/", TokenFile: filepath.Dir(empty)}, "--http-token-file"},
-		{Options{URL: "https://u:hush@h/", TokenFile: key}, "--http-token-file"},
+		{Options{URL: "https://u:hush@h/", TokenFile: empty}, "--http-token-file"},
 	} {
 		e, err := New(tc.options)
 		field, is := err.(*setting.FieldError) //nolint:errorlint // it is this one
