@@ -12,7 +12,6 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/ops"
@@ -129,11 +128,11 @@ func (o *status) run(ctx context.Context, queue string) error {
 	if o.json {
 		return jsonl.NewEncoder(o.Out).Encode(s)
 	}
-	rows := render.Status(s)
+	text := render.Status(s)
 	if o.partitions {
-		rows = append(rows, render.Partitions(s)...)
+		text += render.Partitions(s)
 	}
-	_, err = io.WriteString(o.Out, term.Joined(rows, term.Colored(o.Out)))
+	_, err = io.WriteString(o.Out, text)
 	return err
 }
 

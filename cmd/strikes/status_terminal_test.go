@@ -67,23 +67,6 @@ func (tt *terminal) press(t *testing.T, keys string) {
 	}
 }
 
-// TestStatusIsColored on a terminal, unless NO_COLOR is set.
-func TestStatusIsColored(t *testing.T) {
-	t.Parallel()
-	queue := declaredQueue(t)
-	for noColor, want := range map[string]string{
-		"":  "\x1b[31mdepth      0 ready",
-		"1": "\ndepth      0 ready",
-	} {
-		cmd := with(strikesOn(t, queue, "status", queue), "TERM=xterm-256color", "NO_COLOR="+noColor)
-		tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 80}, cmd)
-		tt.awaits(t, want)
-		if err := tt.cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 // TestLongIDsAreCutOnATerminal, where they would push everything else off the line, and nowhere else.
 func TestLongIDsAreCutOnATerminal(t *testing.T) {
 	t.Parallel()

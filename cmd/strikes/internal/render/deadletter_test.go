@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/printable"
@@ -149,7 +148,7 @@ func TestBlankReasons(t *testing.T) {
 		need(t, errors.Join(dead.Row(m), dead.Flush(), grouped.Row(m), grouped.Flush()))
 		var rows page
 		rows.deadLetters(ops.DeadLetters{Reasons: []*ops.Group{{Count: 1}}}, "q")
-		for _, got := range []string{list.String(), groups.String(), term.Joined(rows, false)} {
+		for _, got := range []string{list.String(), groups.String(), rows.String()} {
 			if !strings.HasSuffix(got, "  "+printable.NoText+"\n") {
 				t.Errorf("%q: %q", text, got)
 			}

@@ -39,16 +39,16 @@ func Overview(w io.Writer, o ops.Overview, most int) error {
 	}
 	var after page
 	if more := len(o.Queues) - len(shown); more > 0 {
-		after.add(term.Quiet, "and %d more", more)
+		after.add("and %d more", more)
 	}
 	if o.Broker == nil && len(shown) > 0 {
-		after.add(term.Quiet, "consumers and ready messages are up to 10 s old; strikes status QUEUE reads them now")
+		after.add("consumers and ready messages are up to 10 s old; strikes status QUEUE reads them now")
 	}
 	for _, f := range o.Alarms {
-		after.add(term.Alarm, "%s: %s; %s", f.Code, printable.Line(f.Seen, 200), f.Impact)
+		after.add("%s: %s; %s", f.Code, printable.Line(f.Seen, 200), f.Impact)
 	}
 	after.delayQueues(o.DelayQueues)
-	_, err := io.WriteString(w, term.Joined(after, false))
+	_, err := io.WriteString(w, after.String())
 	return err
 }
 

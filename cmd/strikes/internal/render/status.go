@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -14,18 +13,17 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// page is the text of a status, row by row.
-type page []term.Row
+// page is the text of a status.
+type page struct{ strings.Builder }
 
-func (p *page) add(kind term.Kind, format string, args ...any) {
-	*p = append(*p, term.Row{Text: fmt.Sprintf(format, args...), Kind: kind})
-}
+// add adds a line.
+func (p *page) add(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
 // Status is a status as text.
-func Status(s ops.Status) []term.Row {
+func Status(s ops.Status) string {
 	var p page
 	queue := shell.Operands(s.Queue)
-	p.add(term.Title, "%s  %s in virtual host %s", s.Time.Format(time.RFC3339), printable.Name(s.Queue),
+	p.add("%s  %s in virtual host %s", s.Time.Format(time.RFC3339), printable.Name(s.Queue),
 		printable.Name(s.VHost))
 	p.flow(s)
 	p.partitions(s.Partitions, queue)
@@ -33,9 +31,9 @@ func Status(s ops.Status) []term.Row {
 		p.paused(s)
 	}
 	if b := s.Breaker; b != nil {
-		p.add(term.Alarm, "breaker    %s", b.Text(s.Time))
+		p.add("breaker    %s", b.Text(s.Time))
 		if b.Stops() {
-			p.add(term.Plain, "           strikes resume %s lets all go on at once; a success does too", queue)
+			p.add("           strikes resume %s lets all go on at once; a success does too", queue)
 		}
 	}
 	if s.Undecodable != "" {
@@ -43,33 +41,33 @@ func Status(s ops.Status) []term.Row {
 		if len(s.Partitions) > 0 {
 			from = "PARTITION"
 		}
-		p.add(term.Alarm, "undecoded  %s: %s", undecodable, printable.Line(s.Undecodable, 300))
-		p.add(term.Plain, "           stop the consumers, and strikes dead drop --dead-letter-queue %s --undecodable "+
+		p.add("undecoded  %s: %s", undecodable, printable.Line(s.Undecodable, 300))
+		p.add("           stop the consumers, and strikes dead drop --dead-letter-queue %s --undecodable "+
 			"--to FILE %s", from, queue)
 	}
 	if s.Limit != nil {
-		p.add(term.Plain, "limit      %s", Limit(*s.Limit))
+		p.add("limit      %s", Limit(*s.Limit))
 	}
 	if len(s.Limits) > 0 {
-		p.add(term.Alarm, "limit      consumers of one queue have different limits: %s",
+		p.add("limit      consumers of one queue have different limits: %s",
 			printable.Text(doctor.LimitsText(s.Limits), ""))
 	}
 	p.retrying(s)
 	p.waiting(s)
 	if s.BlockedLanes > 0 {
-		p.add(term.Alarm, "lanes      %d blocked; strikes lane list %s shows what blocks them", s.BlockedLanes, queue)
+		p.add("lanes      %d blocked; strikes lane list %s shows what blocks them", s.BlockedLanes, queue)
 	}
 	p.deadLetters(s.Dead, queue)
 	for _, f := range s.Findings {
-		p.add(term.Alarm, "%s", printable.Text(fmt.Sprintf("%-10s %s: %s; %s", f.Severity, f.Code, f.Seen, f.Impact), ""))
+		p.add("%s", printable.Text(fmt.Sprintf("%-10s %s: %s; %s", f.Severity, f.Code, f.Seen, f.Impact), ""))
 	}
 	if len(s.Findings) > 0 {
-		p.add(term.Quiet, "           strikes doctor %s says how to fix it", queue)
+		p.add("           strikes doctor %s says how to fix it", queue)
 	}
 	for _, n := range s.Notes {
-		p.add(term.Quiet, "note       %s", printable.Text(n, ""))
+		p.add("note       %s", printable.Text(n, ""))
 	}
-	return p
+	return p.String()
 }
 
 func (p *page) paused(s ops.Status) {
@@ -77,32 +75,32 @@ func (p *page) paused(s ops.Status) {
 	if s.Holding == nil || !s.Holding.Only {
 		text += "; strikes resume ends it"
 	}
-	p.add(term.Alarm, "paused    %s", text)
+	p.add("paused    %s", text)
 	if s.Holding == nil {
 		return
 	}
 	message := shell.Operands(s.Queue, s.Holding.ID)
-	p.add(term.Alarm, "blocked by %s for %s: exhausted, %s", printable.Name(s.Holding.ID),
+	p.add("blocked by %s for %s: exhausted, %s", printable.Name(s.Holding.ID),
 		printable.Rough(s.Time.Sub(s.Holding.Since)), printable.Line(string(s.Holding.Cause), 40))
-	p.add(term.Plain, "           strikes limit set --id %s --max-retries N --why TEXT %s lets it fail again",
+	p.add("           strikes limit set --id %s --max-retries N --why TEXT %s lets it fail again",
 		shell.Word(s.Holding.ID), shell.Operands(s.Queue))
-	p.add(term.Plain, "           strikes skip --why TEXT %s dead-letters it", message)
-	p.add(term.Plain, "           strikes counter reset --why TEXT %s gives it all its attempts again", message)
+	p.add("           strikes skip --why TEXT %s dead-letters it", message)
+	p.add("           strikes counter reset --why TEXT %s gives it all its attempts again", message)
 }
 
 func (p *page) flow(s ops.Status) {
-	consumers, kind := printable.Plural(s.Consumers, "consumer"), term.Plain
+	consumers := printable.Plural(s.Consumers, "consumer")
 	if s.Consumers == 0 {
-		consumers, kind = "no consumer", term.Alarm
+		consumers = "no consumer"
 	}
-	p.add(kind, "depth      %d ready, %s", s.Ready, consumers)
+	p.add("depth      %d ready, %s", s.Ready, consumers)
 	if s.Unacked != nil && s.Rates != nil { // the management API does not say when it measured them
-		p.add(term.Plain, "earlier    %d unacked, %.1f/s in, %.1f/s out, %.1f/s acked (up to 10 s ago)", *s.Unacked,
+		p.add("earlier    %d unacked, %.1f/s in, %.1f/s out, %.1f/s acked (up to 10 s ago)", *s.Unacked,
 			s.Rates.In, s.Rates.Out, s.Rates.Acked)
 	}
 	for _, process := range s.Processes {
 		if why := process.Silence(); why != "" {
-			p.add(term.Alarm, "silent     %s: %s", printable.Name(process.Consumer), why)
+			p.add("silent     %s: %s", printable.Name(process.Consumer), why)
 		}
 	}
 }
@@ -117,10 +115,10 @@ func (p *page) partitions(all []ops.Partition, queue string) {
 	for _, one := range all {
 		switch {
 		case one.Missing:
-			missing.add(term.Alarm, "           %s does not exist; strikes doctor %s says what to do", printable.Name(one.Queue),
+			missing.add("           %s does not exist; strikes doctor %s says what to do", printable.Name(one.Queue),
 				queue)
 		case one.Away:
-			missing.add(term.Alarm, "           the node of %s is down; strikes doctor %s says what to do",
+			missing.add("           the node of %s is down; strikes doctor %s says what to do",
 				printable.Name(one.Queue), queue)
 		case one.Consumers == 0:
 			idle = append(idle, printable.Name(one.Queue))
@@ -129,15 +127,15 @@ func (p *page) partitions(all []ops.Partition, queue string) {
 			of[one.Process] = true
 		}
 	}
-	p.add(term.Plain, "partitions %d, dealt to %s", len(all), printable.Plural(len(of), "process"))
-	*p = append(*p, missing...)
+	p.add("partitions %d, dealt to %s", len(all), printable.Plural(len(of), "process"))
+	p.WriteString(missing.String())
 	if len(idle) > 0 && len(idle) < len(all) {
-		p.add(term.Alarm, "           no consumer: %s", strings.Join(idle, ", "))
+		p.add("           no consumer: %s", strings.Join(idle, ", "))
 	}
 }
 
 // Partitions is a line for each partition.
-func Partitions(s ops.Status) []term.Row {
+func Partitions(s ops.Status) string {
 	var p page
 	for _, one := range s.Partitions {
 		parts := []string{fmt.Sprintf("  %s  %d ready", printable.Name(one.Queue), one.Ready)}
@@ -153,22 +151,22 @@ func Partitions(s ops.Status) []term.Row {
 			parts = append(parts, fmt.Sprintf("%s, one for %s", printable.Plural(one.BlockedLanes, "blocked lane"),
 				printable.Rough(s.Time.Sub(one.BlockedSince))))
 		}
-		p.add(term.Plain, "%s", strings.Join(parts, ", "))
+		p.add("%s", strings.Join(parts, ", "))
 	}
-	return p
+	return p.String()
 }
 
 func (p *page) retrying(s ops.Status) {
 	if s.Blocked == 0 {
-		p.add(term.Plain, "retrying   no message")
+		p.add("retrying   no message")
 		return
 	}
-	p.add(term.Title, "retrying   %s", printable.Plural(s.Blocked, "message"))
+	p.add("retrying   %s", printable.Plural(s.Blocked, "message"))
 	for _, m := range s.Blocking {
 		p.message(m, s.Time)
 	}
 	if more := s.Blocked - len(s.Blocking); more > 0 {
-		p.add(term.Quiet, "  and %d more", more)
+		p.add("  and %d more", more)
 	}
 }
 
@@ -186,17 +184,17 @@ func (p *page) message(m ops.Message, now time.Time) {
 	if m.Duplicate {
 		parts = append(parts, "possible duplicate")
 	}
-	p.add(term.Plain, "  %s", printable.Name(m.ID))
-	p.add(term.Plain, "      %s", strings.Join(parts, ", "))
+	p.add("  %s", printable.Name(m.ID))
+	p.add("      %s", strings.Join(parts, ", "))
 	if m.LastError != "" {
-		p.add(term.Alarm, "      %s", printable.Line(m.LastError, 200))
+		p.add("      %s", printable.Line(m.LastError, 200))
 	}
 	if m.Consumer != "" {
 		with := "last with"
 		if m.Runs() {
 			with = "with"
 		}
-		p.add(term.Quiet, "      %s %s", with, printable.Line(m.Consumer, 80))
+		p.add("      %s %s", with, printable.Line(m.Consumer, 80))
 	}
 }
 
@@ -207,10 +205,10 @@ func (p *page) waiting(s ops.Status) {
 		if len(w.Consumers) == 1 {
 			where = printable.Line(w.Consumers[0], 80)
 		}
-		p.add(term.Alarm, "waiting    %s for %s in %s: their attempts are not counted",
+		p.add("waiting    %s for %s in %s: their attempts are not counted",
 			printable.Plural(w.Messages, "message"), printable.Rough(s.Time.Sub(w.Since)), where)
 		if w.Why != "" {
-			p.add(term.Alarm, "      %s", printable.Line(w.Why, 200))
+			p.add("      %s", printable.Line(w.Why, 200))
 		}
 	}
 }
@@ -221,22 +219,22 @@ const shownReasons = 5
 func (p *page) deadLetters(d ops.DeadLetters, queue string) {
 	switch {
 	case d.Unrecorded > 0 && d.Count == 0:
-		p.add(term.Plain, "dead       none that the store knows")
+		p.add("dead       none that the store knows")
 	case d.Count == 0:
-		p.add(term.Plain, "dead       none")
+		p.add("dead       none")
 	case d.Still != d.Count:
-		p.add(term.Plain, "dead       %d of %d since %s", d.Still, d.Count, d.Since.Format(time.RFC3339))
+		p.add("dead       %d of %d since %s", d.Still, d.Count, d.Since.Format(time.RFC3339))
 	default:
-		p.add(term.Plain, "dead       %d since %s", d.Still, d.Since.Format(time.RFC3339))
+		p.add("dead       %d since %s", d.Still, d.Since.Format(time.RFC3339))
 	}
-	p.add(term.Plain, "           %s", d.Holding())
+	p.add("           %s", d.Holding())
 	if d.Missing > 0 {
-		p.add(term.Alarm, "missing    %s", d.Lost())
-		p.add(term.Quiet, "           strikes counter reset --why TEXT %s ID accepts that one is gone; else it is "+
+		p.add("missing    %s", d.Lost())
+		p.add("           strikes counter reset --why TEXT %s ID accepts that one is gone; else it is "+
 			"missing until its record expires", queue)
 	}
 	if d.Waiting > 0 {
-		p.add(term.Quiet, "           the broker retries what waits about every 3 minutes")
+		p.add("           the broker retries what waits about every 3 minutes")
 	}
 	others := d.Others
 	for i, r := range d.Reasons {
@@ -245,16 +243,16 @@ func (p *page) deadLetters(d ops.DeadLetters, queue string) {
 			if r.Kind != "" && r.Kind != deadletter.KindFailed {
 				why += fmt.Sprintf(" (%s)", r.Kind)
 			}
-			p.add(term.Plain, "  %7d  %s", r.Count, why)
+			p.add("  %7d  %s", r.Count, why)
 		} else {
 			others += r.Count
 		}
 	}
 	if others > 0 {
-		p.add(term.Quiet, "  %7d  with other reasons", others)
+		p.add("  %7d  with other reasons", others)
 	}
 	if d.Unknown > 0 {
-		p.add(term.Quiet, "  %7d  without a known reason: the record was not read", d.Unknown)
+		p.add("  %7d  without a known reason: the record was not read", d.Unknown)
 	}
 }
 
@@ -271,11 +269,11 @@ func (p *page) delayQueues(all []ops.DelayQueue) {
 		depths = append(depths, fmt.Sprintf("%s %d", strings.TrimPrefix(q.Queue, broker.DelayExchange+"."), q.Messages))
 	}
 	if len(depths) > 0 {
-		p.add(term.Plain, "delayed    %s of all queues: %s", printable.Plural(waiting, "message"),
+		p.add("delayed    %s of all queues: %s", printable.Plural(waiting, "message"),
 			strings.Join(depths, ", "))
 	}
 	if lost > 0 {
-		p.add(term.Alarm, "lost       %s: %s came back to a queue that was gone; see docs/operations.md", broker.DelayLost,
+		p.add("lost       %s: %s came back to a queue that was gone; see docs/operations.md", broker.DelayLost,
 			printable.Plural(lost, "message"))
 	}
 }

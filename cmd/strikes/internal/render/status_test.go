@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/doctor"
@@ -21,9 +20,23 @@ func earlierBy(d time.Duration) time.Time { return noon.Add(-d) }
 // of it.
 func TestStandingIsSafeToShow(t *testing.T) {
 	const hostile = "\x1b]0;owned\x07\x1b[2J\r\n\u202e\u009b\x00\xff"
-	n := 3
-	taken := int64(1)
-	s := ops.Status{
+	text := Status(statusWith(hostile))
+	if want := strings.Count(Status(statusWith("x")), "\n"); strings.Count(text, "\n") != want {
+		t.Errorf("%d lines, want %d", strings.Count(text, "\n"), want)
+	}
+	for line := range strings.Lines(text) {
+		if strings.ContainsFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool {
+			return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' || r == '\ufffd'
+		}) {
+			t.Errorf("%q", line)
+		}
+	}
+}
+
+// statusWith is a status with a text wherever others may have written one.
+func statusWith(hostile string) ops.Status {
+	n, taken := 3, int64(1)
+	return ops.Status{
 		Time: noon, VHost: hostile, Queue: hostile, Notes: []string{hostile},
 		Limit: &ops.Limit{Attempts: 2, Note: counter.Note{By: hostile, Why: hostile}},
 		Blocking: []ops.Message{{ID: hostile, State: ops.Running, Running: noon, Since: noon, Failures: 1,
@@ -36,14 +49,7 @@ func TestStandingIsSafeToShow(t *testing.T) {
 		Limits:   []doctor.ConsumerLimit{{Attempts: 2, Consumer: hostile}, {Attempts: 3, Consumer: hostile}},
 		Waiting:  []ops.WaitingMessages{{Messages: 1, Since: noon, Why: hostile, Consumers: []string{hostile}}},
 		Paused:   &counter.Note{By: hostile, Why: hostile},
-		Holding:  &ops.Holding{ID: hostile, Cause: hostile, Since: noon},
-	}
-	for _, row := range Status(s) {
-		if i := strings.IndexFunc(row.Text, func(r rune) bool {
-			return r < ' ' || r >= 0x7f && r < 0xa0 || r == '\u202e' || r == '\ufffd'
-		}); i >= 0 {
-			t.Errorf("%q", row.Text)
-		}
+		Holding:  &ops.Holding{ID: hostile, Cause: counter.Cause(hostile), Since: noon},
 	}
 }
 
@@ -78,5 +84,5 @@ func TestStandingText(t *testing.T) {
 		Waiting: []ops.WaitingMessages{{Messages: 5, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach",
 			Consumers: []string{"web-1, pid 42", "web-2"}}},
 	}
-	shows(t, "status.txt", term.Joined(Status(s), false))
+	shows(t, "status.txt", Status(s))
 }

@@ -205,36 +205,6 @@ func Lines(text string) []string {
 	return lines
 }
 
-// Row is a line of text on a terminal, and its kind.
-type Row struct {
-	Text string
-	Kind Kind
-}
-
-// Kind is the importance of a Row: the escape sequence that shows it.
-type Kind string
-
-// The kinds of rows.
-const (
-	Plain Kind = ""
-	Title Kind = "\x1b[1m"
-	Quiet Kind = "\x1b[2m"
-	Alarm Kind = "\x1b[31m"
-)
-
-// Joined returns rows as lines, with or without color.
-func Joined(rows []Row, color bool) string {
-	var b strings.Builder
-	for _, r := range rows {
-		if color && r.Kind != Plain {
-			b.WriteString(string(r.Kind) + r.Text + "\x1b[0m\n")
-		} else {
-			b.WriteString(r.Text + "\n")
-		}
-	}
-	return b.String()
-}
-
 // Fit cuts a text to a number of columns; some characters take two. Zero does not cut.
 func Fit(text string, width int) string {
 	if width <= 0 || uniseg.StringWidth(text) <= width {

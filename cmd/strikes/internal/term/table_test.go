@@ -128,12 +128,3 @@ func TestFit(t *testing.T) {
 		}
 	}
 }
-
-func TestJoined(t *testing.T) {
-	rows := []Row{{Text: "limit"}, {Text: "late", Kind: Alarm}}
-	for color, want := range map[bool]string{false: "limit\nlate\n", true: "limit\n\x1b[31mlate\x1b[0m\n"} {
-		if got := Joined(rows, color); got != want {
-			t.Errorf("color %t: %q", color, got)
-		}
-	}
-}

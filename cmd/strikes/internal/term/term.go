@@ -16,11 +16,6 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Colored reports whether color may be written to a stream.
-func Colored(stream any) bool {
-	return IsTerminal(stream) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}
-
 // Ago is how long ago t was, "-" for the zero time.
 func Ago(t time.Time) string {
 	if t.IsZero() {
