@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -299,8 +298,6 @@ func (c *Checkup) Plans(ctx context.Context, queues []string) (all []Plan, err e
 const (
 	// storeTimeout bounds the questions about one queue.
 	storeTimeout = 5 * time.Second
-	// maxJudged is how many records of a queue are read: those that were written last.
-	maxJudged = 1000
 	// mostSlow is after how many queues whose records cannot be read in time the store is not asked any more.
 	mostSlow = 3
 )
@@ -323,23 +320,18 @@ func (c *Checkup) kept(ctx context.Context, vhost, queue string) (found []inspec
 	if state.Breaker.Stops() {
 		found = append(found, judgeProgress(state.Breaker, queue))
 	}
-	for _, judge := range []func(context.Context, counter.QueueState, string, string) ([]inspect.Finding, error){
-		c.limits, c.breaker,
-	} {
-		more, err := judge(ctx, state, vhost, queue)
-		switch {
-		case errors.Is(err, counter.ErrForeign):
-			return append(found, c.unread(err)...), nil
-		case err != nil:
-			if c.slow.Add(1) < mostSlow {
-				return found, fmt.Errorf("its records in the store: %w", err)
-			}
-			c.mute.Store(true)
-			return found, fmt.Errorf("its records in the store, so those of further queues are not read: %w", err)
-		}
-		found = append(found, more...)
+	outage, err := c.breaker(ctx, state, vhost, queue)
+	switch {
+	case errors.Is(err, counter.ErrForeign):
+		return append(found, c.unread(err)...), nil
+	case err == nil:
+	case c.slow.Add(1) < mostSlow:
+		err = fmt.Errorf("its records in the store: %w", err)
+	default:
+		c.mute.Store(true)
+		err = fmt.Errorf("its records in the store, so those of further queues are not read: %w", err)
 	}
-	return found, nil
+	return append(found, outage...), err
 }
 
 // unread returns a finding for a key that another program wrote. Of any other error it notes that the store is away.
@@ -375,29 +367,6 @@ func judgeProgress(b counter.Breaker, queue string) inspect.Finding {
 	return inspect.Say("no-progress", inspect.Vars{
 		"since": b.Doubt.UTC().Format(time.RFC3339), "n": len(b.Streak), "why": why, "queue": shell.Operands(queue),
 	})
-}
-
-// limits judges whether the consumers of a queue agree on how often they retry. A limit that an operator set is in
-// force on all.
-func (c *Checkup) limits(ctx context.Context, s counter.QueueState, vhost, queue string) ([]inspect.Finding, error) {
-	if s.Override != nil {
-		return nil, nil
-	}
-	var all []counter.Record
-	for r, err := range c.Store.List(ctx, vhost, queue) {
-		if err != nil {
-			return nil, err
-		}
-		if all = append(all, r); len(all) == maxJudged {
-			break
-		}
-	}
-	seen := Disagreement(slices.Values(all), s.Time)
-	if len(seen) == 0 {
-		return nil, nil
-	}
-	return []inspect.Finding{inspect.Say("limits-differ", inspect.Vars{"limits": LimitsText(seen),
-		"queue": shell.Operands(queue)})}, nil
 }
 
 // delayQueues examines the delay queues that all queues of the virtual host share. Without a lane it finds nothing.
@@ -453,48 +422,4 @@ func changedByPolicy(b broker.DelayQueue, policy amqp.Table) (keys []string) {
 		keys = append(keys, key)
 	}
 	return keys
-}
-
-// recent is how old a step may be that says how a consumer is configured now.
-const recent = 5 * time.Minute
-
-// ConsumerLimit is a limit that consumers, not an operator, gave a message.
-type ConsumerLimit struct {
-	Attempts int    `json:"limit"`
-	Consumer string `json:"consumer"` // a process that gave it
-}
-
-// Disagreement returns the limits that consumers gave the messages of a queue
-// in the last minutes, the lowest first; none if all are the same.
-func Disagreement(records iter.Seq[counter.Record], now time.Time) []ConsumerLimit {
-	var seen []ConsumerLimit
-	for r := range records {
-		last := r.LastTime
-		if r.OpenSince.After(last) {
-			last = r.OpenSince
-		}
-		if r.State != counter.StateLive || r.Limit < 1 || now.Sub(last) > recent {
-			continue
-		}
-		own := ConsumerLimit{r.Limit, r.Consumer}
-		if i := slices.IndexFunc(seen, func(s ConsumerLimit) bool { return s.Attempts == own.Attempts }); i < 0 {
-			seen = append(seen, own)
-		} else if own.Consumer < seen[i].Consumer {
-			seen[i] = own
-		}
-	}
-	if len(seen) < 2 {
-		return nil
-	}
-	slices.SortFunc(seen, func(a, b ConsumerLimit) int { return a.Attempts - b.Attempts })
-	return seen
-}
-
-// LimitsText lists limits and the processes that gave them. It is not escaped.
-func LimitsText(limits []ConsumerLimit) string {
-	var text []string
-	for _, l := range limits {
-		text = append(text, printable.Plural(l.Attempts, "attempt")+" ("+l.Consumer+")")
-	}
-	return strings.Join(text, ", ")
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
@@ -69,7 +67,7 @@ func TestForeignKey(t *testing.T) {
 	}
 }
 
-// slowStore has the records of one queue on a disk that does not answer. It keeps nothing else.
+// slowStore has the dead letters of one queue on a disk that does not answer. Each queue has a consumer.
 type slowStore struct {
 	counter.Store
 	slow string
@@ -87,7 +85,10 @@ func (slowStore) Load(_ context.Context, _ counter.Queue, names ...string) (time
 
 func (s slowStore) Page(ctx context.Context, q counter.Queue, set string, _ counter.Entry, _ int) ([]counter.Entry,
 	error) {
-	if q.Name == s.slow && set != "consumers" {
+	switch {
+	case set == "consumers":
+		return []counter.Entry{{Name: "0 reader web-1", Score: time.Now().UnixMilli()}}, nil
+	case q.Name == s.slow:
 		<-ctx.Done()
 	}
 	return nil, ctx.Err()
@@ -133,32 +134,6 @@ func TestExplainedAbsence(t *testing.T) {
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func earlierBy(d time.Duration) time.Time { return noon.Add(-d) }
-
-func TestDisagreement(t *testing.T) {
-	live := func(limit int, consumer string, ago time.Duration) counter.Record {
-		return counter.Record{Limit: limit, Consumer: consumer, Failures: 1, LastTime: earlierBy(ago)}
-	}
-	dead := live(4, "web-3", 0)
-	dead.State = counter.StateDeadLetter
-	for name, tc := range map[string]struct {
-		records []counter.Record
-		want    []ConsumerLimit
-	}{
-		"nothing": {nil, nil},
-		"one":     {[]counter.Record{live(4, "web-1", 0), live(4, "web-2", 0)}, nil},
-		"two": {[]counter.Record{live(101, "web-2", 0), live(4, "web-9", 0), live(4, "web-1", 0)},
-			[]ConsumerLimit{{4, "web-1"}, {101, "web-2"}}},
-		"not known":             {[]counter.Record{live(101, "web-2", 0), live(0, "web-1", 0)}, nil},
-		"before a deployment":   {[]counter.Record{live(101, "web-2", 0), live(4, "web-1", time.Hour)}, nil},
-		"what is dead-lettered": {[]counter.Record{live(101, "web-2", 0), dead}, nil},
-		"an attempt that is new": {[]counter.Record{live(101, "web-2", 0), {Limit: 4, Consumer: "web-1", OpenSince: noon}},
-			[]ConsumerLimit{{4, "web-1"}, {101, "web-2"}}},
-	} {
-		if diff := cmp.Diff(tc.want, Disagreement(slices.Values(tc.records), noon)); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-	}
-}
 
 // A delay queue expires its messages and dead-letters them to a work queue by intent.
 func TestRulesForTheDelayQueues(t *testing.T) {

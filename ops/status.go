@@ -10,26 +10,24 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
 // Status is a queue at one moment.
 type Status struct {
-	Time       time.Time              `json:"time"` // by the store
-	VHost      string                 `json:"vhost"`
-	Queue      string                 `json:"queue"`
-	Ready      int                    `json:"ready"`
-	Consumers  int                    `json:"consumers"`
-	Partitions []Partition            `json:"partitions,omitempty"` // empty: the queue is not partitioned
-	Unacked    *int                   `json:"unacked,omitempty"`    // by the management API, as the rates: up to 10 s old
-	Rates      *Rates                 `json:"rates,omitempty"`
-	Limit      *Limit                 `json:"limit,omitempty"`
-	Limits     []doctor.ConsumerLimit `json:"limits,omitempty"` // of the consumers, if they disagree
-	Blocking   []Message              `json:"blocking"`
-	Blocked    int                    `json:"blocked"`           // messages, with those beyond Collector.Most
-	Waiting    []WaitingMessages      `json:"waiting,omitempty"` // messages that are not counted, by reason
-	Dead       DeadLetters            `json:"dead_lettered"`
+	Time       time.Time         `json:"time"` // by the store
+	VHost      string            `json:"vhost"`
+	Queue      string            `json:"queue"`
+	Ready      int               `json:"ready"`
+	Consumers  int               `json:"consumers"`
+	Partitions []Partition       `json:"partitions,omitempty"` // empty: the queue is not partitioned
+	Unacked    *int              `json:"unacked,omitempty"`    // by the management API, as the rates: up to 10 s old
+	Rates      *Rates            `json:"rates,omitempty"`
+	Limit      *Limit            `json:"limit,omitempty"`
+	Blocking   []Message         `json:"blocking"`
+	Blocked    int               `json:"blocked"`           // messages, with those beyond Collector.Most
+	Waiting    []WaitingMessages `json:"waiting,omitempty"` // messages that are not counted, by reason
+	Dead       DeadLetters       `json:"dead_lettered"`
 
 	// Findings are errors that the doctor finds, and members that are down, up to 10 s old. If dead letters are
 	// missing, they also have the warnings about the dead-letter route.

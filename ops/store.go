@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/panics"
 	"github.com/strikesmq/strikes/internal/reason"
 )
@@ -81,8 +79,6 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	}
 	if state.Override != nil {
 		s.Limit = new(queue.LimitOf(*state.Override))
-	} else {
-		s.Limits = doctor.Disagreement(maps.Values(records), state.Time)
 	}
 	s.judge(state, records, blocked, reasons)
 	return nil

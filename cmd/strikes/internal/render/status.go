@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/shell"
@@ -47,10 +46,6 @@ func Status(s ops.Status) string {
 	}
 	if s.Limit != nil {
 		p.add("limit      %s", Limit(*s.Limit))
-	}
-	if len(s.Limits) > 0 {
-		p.add("limit      consumers of one queue have different limits: %s",
-			printable.Text(doctor.LimitsText(s.Limits), ""))
 	}
 	p.retrying(s)
 	p.waiting(s)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
-	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -46,7 +45,6 @@ func statusWith(hostile string) ops.Status {
 		Dead: ops.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken,
 			Reasons: []*ops.Group{{Reason: hostile, Count: 9}}},
 		Findings: []inspect.Finding{{Code: hostile, Seen: hostile, Impact: hostile}},
-		Limits:   []doctor.ConsumerLimit{{Attempts: 2, Consumer: hostile}, {Attempts: 3, Consumer: hostile}},
 		Waiting:  []ops.WaitingMessages{{Messages: 1, Since: noon, Why: hostile, Consumers: []string{hostile}}},
 		Paused:   &counter.Note{By: hostile, Why: hostile},
 		Holding:  &ops.Holding{ID: hostile, Cause: counter.Cause(hostile), Since: noon},
@@ -80,7 +78,6 @@ func TestStandingText(t *testing.T) {
 			Removed: 4, Still: 5, Unknown: 2, Missing: 1, Waiting: 2, WaitingSeen: true},
 		Findings: []inspect.Finding{{Code: "dead-letter-exchange-missing", Severity: inspect.Error, Seen: "no exchange \"x\"",
 			Impact: "messages are lost"}},
-		Limits: []doctor.ConsumerLimit{{Attempts: 4, Consumer: "web-1, pid 42"}, {Attempts: 101, Consumer: "web-2, pid 7"}},
 		Waiting: []ops.WaitingMessages{{Messages: 5, Since: earlierBy(4 * time.Minute), Why: "http://h is out of reach",
 			Consumers: []string{"web-1, pid 42", "web-2"}}},
 	}
