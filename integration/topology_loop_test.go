@@ -3,7 +3,6 @@ package integration
 import (
 	"errors"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -204,29 +202,4 @@ func (b topo) rejectOnce(q string, c circle) (after time.Duration) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return 0
-}
-
-// The command of the finding removes the binding that leads back, and no other.
-func TestTopologyLoopCommand(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("curl"); err != nil {
-		t.Skip("curl is not installed; it is what the commands run")
-	}
-	for _, key := range []string{"", "a b/c%#?&~", "é.*"} {
-		b := newTopo(t)
-		q := b.name()
-		b.way(q, "fanout", "")
-		b.queue(q, quorum(q))
-		b.bind(q, key, q+".dlx")
-		b.must(func(ch *amqp.Channel) error { return ch.QueueBind(q, key, q+".dlx", false, amqp.Table{"x": 1}) })
-		need := inspect.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
-		codes, findings := b.examine(need)
-		if codes != "error dead-letter-loop" || !b.fix(findings) {
-			t.Fatalf("key %q: %v", key, findings)
-		}
-		if codes, findings = b.examine(need); codes != "" {
-			t.Errorf("key %q, after %v", key, findings)
-		}
-		b.rejectsLand(q, "", q)
-	}
 }
