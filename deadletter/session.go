@@ -1,7 +1,6 @@
 package deadletter
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +54,8 @@ func (q *Queue) open(ctx context.Context, s *session) (*session, error) {
 		case !errors.Is(err, errLocked):
 			return nil, err
 		case time.Since(begun) > lingers:
-			return nil, explain(q.Name, q.whyLocked(ctx))
+			return nil, fmt.Errorf("%w, which locks queue %q with the exclusive queue %q: wait for it, or stop it", ErrBusy, q.Name,
+				q.Name+lockSuffix)
 		case !pause.For(ctx, 100*time.Millisecond):
 			return nil, ctx.Err()
 		}
@@ -386,18 +386,3 @@ func (s *session) lock() error {
 }
 
 var errLocked = errors.New("another connection has the lock")
-
-// whyLocked says why the lock is refused: another session has it, or its name is that of a queue that is no lock.
-func (q *Queue) whyLocked(ctx context.Context) error {
-	conn, err := broker.Connect(ctx, q.Dial)
-	if err != nil {
-		return err
-	}
-	defer broker.HangUp(conn)
-	defer onTime(conn)()
-	found, now, err := broker.FindQueue(ctx, conn, q.Name) // first, because a refusal may end the connection
-	if err == nil && found == broker.No {
-		return fmt.Errorf("deadletter: %w: %q", ErrQueueNotFound, q.Name)
-	}
-	return cmp.Or(err, broker.RefuseStray(ctx, conn, q.Name+lockSuffix), busy(now))
-}

@@ -280,33 +280,6 @@ func TestPartitionsLockOfALongName(t *testing.T) {
 	}
 }
 
-// TestStrayLock: a queue with the name of a lock, which is not exclusive, is named at once, and not taken for another
-// process.
-func TestStrayLock(t *testing.T) {
-	t.Parallel()
-	queue := uniqueName(t, "stray")
-	need(t, broker.OnChannel(t.Context(), dialBroker(t), func(ch *amqp.Channel) error {
-		for _, name := range []string{queue + ".strikes-lock", queue + ".dlq", queue + ".dlq.strikes-lock"} {
-			deleteLater(t, name)
-			if _, err := ch.QueueDeclare(name, true, false, false, false, nil); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-	named := func(what, lock string, err error) {
-		t.Helper()
-		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%q is in the way", lock)) {
-			t.Errorf("%s: %v", what, err)
-		}
-	}
-	named("declaring", queue+".strikes-lock",
-		topology.Declare(t.Context(), dialBroker(t), topology.Spec{Queue: queue, Partitions: 2}))
-	for _, err := range openDead(t, deadletter.Queue{Name: queue + ".dlq"}).Browse(t.Context(), deadletter.Filter{}) {
-		named("browsing", queue+".dlq.strikes-lock", err)
-	}
-}
-
 // repartition changes the number of partitions. DeleteLater deletes those of the new number.
 func (s *shared) repartition(conn *amqp.Connection, n int) error {
 	deleteLater(s.t, append(broker.Partitions(s.queue, n), broker.HashExchange(s.queue, n))...)

@@ -216,12 +216,6 @@ func alone(ctx context.Context, conn *amqp.Connection, queue string, change func
 		case time.Since(begun) > lockWait:
 			return fmt.Errorf("topology: queue %q: %w: another process changes its partitions: %w", queue, ErrRefused, err)
 		}
-		var reply *amqp.Error
-		if errors.As(err, &reply) && reply.Code == amqp.ResourceLocked { // this connection does not have the lock
-			if err := broker.RefuseStray(ctx, conn, lockOf(queue)); err != nil {
-				return fmt.Errorf("topology: lock the partitions of queue %q: %w", queue, err)
-			}
-		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

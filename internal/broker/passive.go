@@ -84,21 +84,6 @@ func askQueues(ctx context.Context, conn *amqp.Connection, wait time.Duration,
 	})
 }
 
-// RefuseStray returns an error if a queue with the name of a lock exists and is not exclusive. Nothing would delete it.
-// A broker refuses with the same words to declare it and to declare the lock of another connection. Do not call
-// RefuseStray on the connection that has the lock: there the lock looks like a stray queue.
-func RefuseStray(ctx context.Context, conn *amqp.Connection, lock string) error {
-	found, _, err := FindQueue(ctx, conn, lock)
-	if CutRefusal(err, conn.Config.Vhost+lock) {
-		return nil
-	}
-	if found != Yes {
-		return UnlessRefused(err)
-	}
-	return fmt.Errorf("queue %q is in the way: strikes locks with an exclusive queue of that name, and this one is not "+
-		"exclusive: delete it", lock)
-}
-
 // FindExchange says whether an exchange exists. A refusal is an error too: see UnlessRefused.
 func FindExchange(ctx context.Context, conn *amqp.Connection, name string) (Answer, error) {
 	return ask(ctx, conn, func(ch *amqp.Channel) error {
