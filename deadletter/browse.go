@@ -17,10 +17,9 @@ func (q *Queue) Browse(ctx context.Context, f Filter) iter.Seq2[*Message, error]
 
 // Bounds end a Browse before the end of the queue. The zero value reads all of it.
 type Bounds struct {
-	Picked  int // stop reading once the filter has picked so many; a few more may be yielded; zero: never
-	AtLeast int // but read at least so many messages of the queue
-	AtMost  int // and at most so many; zero: all
-	Bytes   int // stop reading once the bodies have so many bytes together; a few more messages may be read; zero: never
+	Picked int // stop reading once the filter has picked so many; a few more may be yielded; zero: never
+	AtMost int // read at most so many messages of the queue; zero: all
+	Bytes  int // stop reading once the bodies have so many bytes together; a few more messages may be read; zero: never
 }
 
 // ErrUnread is wrapped by the UnreadError that BrowsePart yields last if it left a part of the queue unread.
@@ -87,15 +86,15 @@ func (q *Queue) BrowsePart(ctx context.Context, f Filter, b Bounds) iter.Seq2[*M
 }
 
 func (b Bounds) validate() error {
-	if min(b.Picked, b.AtLeast, b.AtMost, b.Bytes) < 0 {
+	if min(b.Picked, b.AtMost, b.Bytes) < 0 {
 		return fmt.Errorf("deadletter: Bounds must be positive, or 0 for no bound, got %+v", b)
 	}
 	return nil
 }
 
 // enough reports whether the reading may end.
-func (b Bounds) enough(picked, read, bytes int) bool {
-	return b.Bytes > 0 && bytes >= b.Bytes || b.Picked > 0 && picked >= b.Picked && read >= b.AtLeast
+func (b Bounds) enough(picked, bytes int) bool {
+	return b.Bytes > 0 && bytes >= b.Bytes || b.Picked > 0 && picked >= b.Picked
 }
 
 // next returns how many messages the next consumer brings after so many were read. With a filter each consumer doubles
@@ -109,8 +108,7 @@ func (b Bounds) next(everything bool, read, ready, size, consumers int) int {
 	case b.Picked == 0 && consumers == 0:
 		return min(max(left, 1), firstPrefetch)
 	case b.Picked > 0:
-		n = max(b.Picked, b.AtLeast) - read
-		if n <= 0 || !everything && read >= max(b.AtLeast, 1) {
+		if n = b.Picked - read; n <= 0 || !everything && read > 0 {
 			n = read
 		}
 	}

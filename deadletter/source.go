@@ -110,7 +110,7 @@ func (c *source) collect(ctx context.Context, preview int) error {
 			return err
 		}
 		c.q.progress("reading", i+1, c.of)
-		if ends && c.s.bounds.enough(c.total, i+1, c.s.bytes) {
+		if ends && c.s.bounds.enough(c.total, c.s.bytes) {
 			c.of = i + 1
 			break
 		}

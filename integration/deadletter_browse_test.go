@@ -93,8 +93,6 @@ func TestBrowsePart(t *testing.T) {
 			{deadletter.Filter{}, deadletter.Bounds{Picked: 5}, all[:5], true},
 			{deadletter.Filter{}, deadletter.Bounds{AtMost: 30}, all[:30], true},
 			{deadletter.Filter{}, deadletter.Bounds{Picked: 5}, all[:5], true},
-			{byID, deadletter.Bounds{Picked: 1, AtLeast: 20}, all[3:4], true},
-			{byID, deadletter.Bounds{Picked: 1, AtLeast: 260}, []string{"m3", "m250"}, true},
 			{byID, deadletter.Bounds{Picked: 2, AtMost: 100}, all[3:4], true},
 			{byID, deadletter.Bounds{AtMost: n}, []string{"m3", "m250"}, false},
 			{deadletter.Filter{}, deadletter.Bounds{Picked: 2}, all[:2], true},

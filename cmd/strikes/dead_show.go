@@ -84,9 +84,10 @@ func (c *deadShow) run(ctx context.Context, queue, id string) error {
 	}
 	var bounds deadletter.Bounds
 	switch {
+	case q.ready <= searched: // others may have the ID
 	case reads:
-		bounds.Picked, bounds.AtLeast = 1, searched
-	case q.ready > searched: // the store alone answers
+		bounds.Picked = 1
+	default: // the store alone answers
 		return asStored(fmt.Sprintf("queue %s holds %d messages; --json reads all up to this one", q.where(), q.ready))
 	}
 	for l, err := range q.dead.BrowsePart(ctx, f, bounds) {
