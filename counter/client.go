@@ -132,7 +132,12 @@ func stepArgs(s step, a Attempt, limit int, now time.Time, args []any) []any {
 	all := append(make([]any, 0, 12), a.Token, printable.Cut(a.ID, rules.MaxStoredID),
 		printable.Cut(a.Generation, rules.MaxStoredID), printable.Cut(a.Consumer, rules.MaxStoredID), limit, ageOf(a))
 	all = append(all, args...)
-	if s != stepStart && s != stepFail {
+	least := 8 // arguments of START
+	switch s {
+	case stepStart:
+	case stepFail:
+		least = 10
+	default:
 		return all
 	}
 	if a.HoldsQueue {
@@ -142,6 +147,10 @@ func stepArgs(s step, a Attempt, limit int, now time.Time, args []any) []any {
 		if arg != "" {
 			all = append(all, arg)
 		}
+	}
+	// The script takes absent limits as 0. Each argument costs the server a sixtieth of a step.
+	for len(all) > least && all[len(all)-1] == any(int64(0)) {
+		all = all[:len(all)-1]
 	}
 	return all
 }

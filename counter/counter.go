@@ -200,7 +200,7 @@ func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 	}
 	return c.take(ctx, stepFail, a, by, min(max(f.Limit, 0), rules.MaxLimit), rules.CeilMillis(f.Wait),
 		string(cmp.Or(f.Cause, CauseFailed)), printable.Cut(f.Reason, MaxReason),
-		max(f.Ran, 0).Milliseconds(), rules.CeilMillis(a.MaxAge), min(f.AtMost, rules.MaxLimit))
+		max(f.Ran, 0).Milliseconds(), rules.CeilMillis(a.MaxAge), int64(min(f.AtMost, rules.MaxLimit)))
 }
 
 // Moved records that the broker has confirmed the copy of a message. copyNumber is Reply.CopyNumber of the Start or

@@ -64,7 +64,7 @@ var faultsOfScripts = []struct {
 	{&stepStart, "r.crashes + 1)", "r.crashes)"},
 	{&stepStart, "code, r.suspect = 'SUSPECT', '1'", "code = 'SUSPECT'"},
 	{&stepStart, "asked == 'isolated' and 'reserved' or 'shared'", "asked == 'isolated' and 'isolated' or 'shared'"},
-	{&stepStart, "string.format('%d', r.starts + 1)", "r.starts"},
+	{&stepStart, "format('%d', r.starts + 1)", "r.starts"},
 	{&stepStart, "spent = failed >= s.limit and r.binds == '0'", "spent = failed >= s.limit"},
 	{&stepBegun, "'isolated', s.consumer", "'shared', s.consumer"},
 	{&stepEnd, "if r.open == s.token then r.open, r.mode = '.', '.' end", ""},
@@ -72,7 +72,7 @@ var faultsOfScripts = []struct {
 	{&stepEnd, "rarely().uncrash(r, s, q)", ""},
 	{&stepFail, "call('HINCRBY', q.tombstones, 'count', 1)", "call('HINCRBY', q.tombstones, 'count', 2)"},
 	{&stepFail, "set = q.dead end", "set = q.index end"},
-	{&stepFail, "string.format('%d', now + wait)", "r.due"},
+	{&stepFail, "format('%d', now + wait)", "r.due"},
 }
 
 // TestModelFindsFaults: a fault in either text of a step, the rule or the script, fails TestModel.

@@ -15,9 +15,9 @@
 
 local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local key, seen = string.sub(KEYS[1], 1, -6) .. 'breaker', string.match(ARGV[4], '^%d+ %d+ (%d+) ')
+local key, seen = sub(KEYS[1], 1, -6) .. 'breaker', match(ARGV[4], '^%d+ %d+ (%d+) ')
 if seen and seen + 0 <= now then -- else the clock was set back
-  local open, closed = string.match(call('GET', key) or '', '^%d+ %d+ (%d+) (%d+) ')
+  local open, closed = match(call('GET', key) or '', '^%d+ %d+ (%d+) (%d+) ')
   if (not open or open == '0') and (closed or 0) + 0 < seen + 0 then call('SET', key, ARGV[4], 'PX', ARGV[1]) end
 end
 local b, permitted = rarely().breaker(decode(), { limit = 0 }, { now = now }, ARGV[2]), 0

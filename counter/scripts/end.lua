@@ -19,7 +19,7 @@ return take(function(r, s, q)
   if r.open == s.token then r.open, r.mode = '.', '.' end
   if succeeded then
     if r.state == 'skip' then r.notes = '' end -- it is not skipped
-    r.state, r.binds = 'done', string.format('%d', q.now + BINDS)
+    r.state, r.binds = 'done', format('%d', q.now + BINDS)
   end
   r.consumer = s.consumer
   if r.top or r.state ~= 'done' and r.was then return 'ENDED', q.ttl end -- a copy may come late

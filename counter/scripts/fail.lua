@@ -34,14 +34,14 @@ return take(function(r, s, q)
   local oldest = q.max_age or width > 10 and ARGV[at + 11] ~= '0' and tonumber(ARGV[at + 11]) or 0
   local most = width > 11 and ARGV[at + 12] ~= '0' and tonumber(ARGV[at + 12]) or 0
   local holds_queue = width > 12 and ARGV[at + 13] == 'hold'
-  local progress = width > 12 and string.match(ARGV[at + (holds_queue and width > 13 and 14 or 13)], '^progress .*')
+  local progress = width > 12 and match(ARGV[at + (holds_queue and width > 13 and 14 or 13)], '^progress .*')
   -- A repeated FAIL would judge failures that were counted since.
   if most > 0 and most < s.base and not (known == 'f' and was == '.') then
     s.base, s.limit = most, r.own ~= '0' and r.own + 0 or most
   end
-  local copy, above, lease, body = string.match(ARGV[s.at + s.width], '^delay (%d+) (%d+) (%d+) (%x+)$')
-  if copy then
-    copies(r, s, copy, above, lease, body)
+  local delay = width > 12 and match(ARGV[at + width], '^delay .*')
+  if delay then
+    copies(r, s, delay)
   elseif r.top then
     r.body, s.changed = 'x', true -- the body that this consumer has is not known
   end
@@ -71,12 +71,12 @@ return take(function(r, s, q)
   end
   if counts then
     saves = true
-    r.failures = string.format('%d', r.failures + 1)
+    r.failures = format('%d', r.failures + 1)
     if r.state == 'done' and not over then r.state = '.' end
     if r.state ~= 'exhausted' and not over then r.binds = '0' end
     local lasted = ARGV[at + 8] == 'crashed' and s.token or ARGV[at + 10]
     count(r, q, ARGV[at + 8], ARGV[at + 9], lasted, s.consumer, ARGV[at + 9])
-    r.due, r.wait = string.format('%d', now + ARGV[at + 7]), ARGV[at + 7]
+    r.due, r.wait = format('%d', now + ARGV[at + 7]), ARGV[at + 7]
   end
   if r.open == s.token then r.open, r.mode = '.', '.' end
 
@@ -107,7 +107,7 @@ return take(function(r, s, q)
   elseif spent then -- also if our reply was lost and the limit is lower now
     code = 'EXHAUSTED'
   elseif s.copy and (r.top or 0) < COPIES then
-    if math.min(r.due - now, r.wait + 0) <= s.above then
+    if min(r.due - now, r.wait + 0) <= s.above then
       stay(r, s)
     else
       code = rarely().move(r, s, q, code, counts and was ~= 'done')
@@ -116,5 +116,5 @@ return take(function(r, s, q)
   if not saves and not s.changed then return code end
   r.consumer = s.consumer
   if uncounted and not r.was and code == 'UNCOUNTED' then return code, BINDS end
-  return code, code == 'HELD' and math.max(q.ttl, PAUSED) or q.ttl
+  return code, code == 'HELD' and max(q.ttl, PAUSED) or q.ttl
 end)

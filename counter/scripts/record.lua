@@ -41,7 +41,7 @@
 --                  override replaces a limit above 0, and the message's own limit replaces both
 --   6  age         ms since this process received the delivery, if it is not redelivered and this is its first
 --                  attempt; else -1
--- START and FAIL may be sent without their last arguments, which begin with max_age.
+-- START and FAIL may be sent without their last arguments, which begin with max_age, if no further argument follows.
 --
 -- START and FAIL of a consumer with delay queues, or of a delivery that came through it, have one more argument at
 -- their end:
@@ -155,23 +155,28 @@ local PAUSED = 2592000000 -- ms that a pause, and the record of the message that
 local POLL = 10000   -- ms until a delivery asks again whether another attempt at its message still runs
 local REMOVED = 'removed %d+ 0 0\n$' -- the note that the dead letter was replayed or dropped
 
-local call = redis.call
+-- Each call looks these up once: a step would do so fifty times.
+local call, KEYS, ARGV, max, min = redis.call, KEYS, ARGV, math.max, math.min
+local format, find, match, sub, gsub = string.format, string.find, string.match, string.sub, string.gsub
 
--- decode reads a record; nil: the text is none. Without a text it returns the record of a message that has none. Each
--- field is text as it is stored, also a number, because most fields are written as they were read: add 0 to compare
--- one, and format one that changes. Only copy, top and lease, of a moved message, are numbers. last is the ms from
--- first; was is the state that is stored; noted is the entry that a step puts in front of the history.
+-- decode reads a record; nil: the text is none. All steps of a call use one table for it, because a new table costs a
+-- tenth of a step. Without a text it returns the record of a message that has none. Each field is text as it is stored,
+-- also a number, because most fields are written as they were read: add 0 to compare one, and format one that changes.
+-- Only copy, top and lease, of a moved message, are numbers. last is the ms from first; was is the state that is
+-- stored; noted is the entry that a step puts in front of the history.
+local r = {}
 local function decode(text)
+  r.noted = ''
+  if r.top then r.copy, r.top, r.lease, r.mover, r.body = nil, nil, nil, nil, nil end
   if not text then
-    return {
-      failures = '0', crashes = '0', starts = '0', fence = '0', suspect = '0', state = '.', binds = '0',
-      due = '0', wait = '0', first = '0', last = '0', cause = '.', open = '.', mode = '.', since = '0', listed = '0',
-      limit = '0', own = '0', firsts = '0', tokens = '.',
-      consumer = '', notes = '', noted = '', history = '', reason = '', moved = '',
-    }
+    r.failures, r.crashes, r.starts, r.fence, r.suspect, r.state, r.was = '0', '0', '0', '0', '0', '.', nil
+    r.binds, r.due, r.wait, r.first, r.last, r.cause = '0', '0', '0', '0', '0', '.'
+    r.open, r.mode, r.since, r.listed, r.limit, r.own, r.firsts, r.tokens = '.', '.', '0', '0', '0', '0', '0', '.'
+    r.consumer, r.notes, r.history, r.reason, r.moved = '', '', '', '', ''
+    return r
   end
   local _, ends, failures, crashes, starts, fence, suspect, state, binds, due, wait, first, last, cause, open, mode,
-    since, listed, limit, own, firsts, tokens, id, generation, consumer, notes, history, moved = string.find(text,
+    since, listed, limit, own, firsts, tokens, id, generation, consumer, notes, history, moved = find(text,
     '^(%d+) (%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) (%S+) (%d+) ' ..
     '(%d+) (%d+) (%d+) (%d) (%S+) (%d+) (%d+) (%d+) (%d+) (%d+)( ?[%w:_.-]*)\n')
   if not ends then return nil end
@@ -179,15 +184,14 @@ local function decode(text)
   consumer = ends + consumer
   notes = consumer + notes
   history = notes + history
-  local r = {
-    failures = failures, crashes = crashes, starts = starts, fence = fence, suspect = suspect, state = state,
-    was = state, binds = binds, due = due, wait = wait, first = first, last = last, cause = cause, open = open,
-    mode = mode, since = since, listed = listed, limit = limit, own = own, firsts = firsts, tokens = tokens,
-    consumer = string.sub(text, ends + 1, consumer), notes = string.sub(text, consumer + 1, notes), noted = '',
-    history = string.sub(text, notes + 1, history), reason = string.sub(text, history + 1), moved = moved,
-  }
+  r.failures, r.crashes, r.starts, r.fence, r.suspect = failures, crashes, starts, fence, suspect
+  r.state, r.was, r.binds, r.due, r.wait, r.first, r.last, r.cause = state, state, binds, due, wait, first, last, cause
+  r.open, r.mode, r.since, r.listed, r.limit, r.own = open, mode, since, listed, limit, own
+  r.firsts, r.tokens, r.consumer = firsts, tokens, sub(text, ends + 1, consumer)
+  r.notes = sub(text, consumer + 1, notes)
+  r.history, r.reason, r.moved = sub(text, notes + 1, history), sub(text, history + 1), moved
   if moved ~= '' then
-    local _, _, copy, top, lease, mover, body = string.find(moved, '^ (%d+):(%d+):(%d+):([%w_.-]+):(%w+)$')
+    local _, _, copy, top, lease, mover, body = find(moved, '^ (%d+):(%d+):(%d+):([%w_.-]+):(%w+)$')
     if not copy then return nil end
     r.copy, r.top, r.lease, r.mover, r.body = copy + 0, top + 0, lease + 0, mover, body
   end
@@ -196,12 +200,12 @@ end
 
 -- encode writes a record.
 local function encode(r, id, generation)
-  if r.top then r.moved = string.format(' %d:%d:%d:%s:%s', r.copy, r.top, r.lease, r.mover, r.body) end
+  if r.top then r.moved = format(' %d:%d:%d:%s:%s', r.copy, r.top, r.lease, r.mover, r.body) end
   return r.failures .. ' ' .. r.crashes .. ' ' .. r.starts .. ' ' .. r.fence .. ' ' .. r.suspect .. ' ' ..
     r.state .. ' ' .. r.binds .. ' ' .. r.due .. ' ' .. r.wait .. ' ' .. r.first .. ' ' .. r.last .. ' ' ..
     r.cause .. ' ' .. r.open .. ' ' .. r.mode .. ' ' .. r.since .. ' ' .. r.listed .. ' ' .. r.limit .. ' ' ..
     r.own .. ' ' .. r.firsts .. ' ' .. r.tokens ..
-    string.format(' %d %d %d %d %d', #id, #generation, #r.consumer, #r.notes, #r.noted + #r.history) ..
+    format(' %d %d %d %d %d', #id, #generation, #r.consumer, #r.notes, #r.noted + #r.history) ..
     r.moved .. '\n' ..
     id .. generation .. r.consumer .. r.notes .. r.noted .. r.history .. r.reason
 end
@@ -209,20 +213,23 @@ end
 -- count keeps the cause and the time of an attempt that counts, and puts it in front of the history. lasted is how
 -- long it ran, or of a crash its token; note is its reason there.
 local function count(r, q, cause, reason, lasted, consumer, note)
-  if r.first == '0' then r.first = q.at end
-  r.last, r.cause, r.reason = string.format('%d', math.max(0, q.now - r.first)), cause, reason
-  if #consumer > LINE or string.find(consumer, '\t', 1, true) or string.find(consumer, '\r', 1, true) or
-    string.find(consumer, '\n', 1, true) then
-    consumer = string.sub(string.gsub(consumer, '[\t\r\n]', ' '), 1, LINE)
+  if r.first == '0' then
+    r.first, r.last = q.at, '0'
+  else
+    r.last = format('%d', max(0, q.now - r.first))
   end
-  if #note >= LINE or string.find(note, '\t', 1, true) or string.find(note, '\r', 1, true) or
-    string.find(note, '\n', 1, true) then
-    note = string.sub(string.gsub(string.match(note, '[^\r\n]+') or '', '\t', ' '), 1, LINE)
-    if #note == LINE then note = string.gsub(note, '[\192-\255][\128-\191]*$', '') end -- no part of a character
+  r.cause, r.reason = cause, reason
+  if consumer ~= q.consumer then -- most steps of a call have one consumer
+    q.consumer, q.line = consumer, sub(gsub(consumer, '[\t\r\n]', ' '), 1, LINE)
   end
-  r.noted = '\n' .. string.sub(cause, 1, 1) .. r.last .. '\t' .. lasted .. '\t' .. consumer .. '\t' .. note
+  if #note >= LINE or find(note, '\t', 1, true) or find(note, '\r', 1, true) or
+    find(note, '\n', 1, true) then
+    note = sub(gsub(match(note, '[^\r\n]+') or '', '\t', ' '), 1, LINE)
+    if #note == LINE then note = gsub(note, '[\192-\255][\128-\191]*$', '') end -- no part of a character
+  end
+  r.noted = '\n' .. sub(cause, 1, 1) .. r.last .. '\t' .. lasted .. '\t' .. q.line .. '\t' .. note
   if r.failures + r.crashes > NOTED then
-    r.history = string.match(r.history, '^' .. string.rep('\n[^\n]*', NOTED - 1)) or r.history
+    r.history = match(r.history, '^' .. string.rep('\n[^\n]*', NOTED - 1)) or r.history
   end
 end
 
@@ -230,27 +237,27 @@ end
 -- operator may want to see, and dead the tombstones whose dead letters were not removed.
 local function save(r, s, q, keep)
   if s.given ~= '0' and r.state ~= 'exhausted' then r.limit = s.given end
-  if string.find(r.tokens, '=e', 1, true) then -- forget the oldest uncounted attempts
-    local _, ended = string.gsub(r.tokens, '=e', '')
-    if ended > ENDED then r.tokens = string.gsub(r.tokens, ';[%w_-]+=e', '', ended - ENDED) end
+  if find(r.tokens, '=e', 1, true) then -- forget the oldest uncounted attempts
+    local _, ended = gsub(r.tokens, '=e', '')
+    if ended > ENDED then r.tokens = gsub(r.tokens, ';[%w_-]+=e', '', ended - ENDED) end
   end
-  if #r.tokens > TOKENS then r.tokens = '.' .. string.match(r.tokens, ';.*', #r.tokens - TOKENS + 2) end
+  if #r.tokens > TOKENS then r.tokens = '.' .. match(r.tokens, ';.*', #r.tokens - TOKENS + 2) end
 
   local now, set, moves = q.now, nil, MOVED
   if r.state == 'exhausted' then
     moves = s.died and 0 or q.ttl / 8
-    if not string.find(r.notes, REMOVED) then set = q.dead end
+    if not find(r.notes, REMOVED) then set = q.dead end
   elseif r.state == 'skip' or r.state == '.' and (r.failures + r.crashes > 0 or r.open ~= '.') then
     set = q.index
   end
   local former = (r.listed ~= '0' or not r.was) and q.index -- an expired record may be in it
   if r.listed ~= '0' and r.was == 'exhausted' then former = q.dead end
   if former and former ~= set then
-    call('ZREM', former, string.sub(s.key, #q.index - 2))
+    call('ZREM', former, sub(s.key, #q.index - 2))
     r.listed = '0'
   end
   if set and (math.abs(now - r.listed) >= moves or keep > q.ttl) then -- a lease may outlast the entry and its set
-    call('ZADD', set, string.format('%d', now + keep), string.sub(s.key, #q.index - 2))
+    call('ZADD', set, keep == q.ttl and q.expires or format('%d', now + keep), sub(s.key, #q.index - 2))
     if set == q.index or s.died or r.listed == '0' then r.listed = q.at end -- of a tombstone it stays the time of death
     if (q.outlives ~= set or keep > q.ttl) and call('PTTL', set) < keep * 1.25 then
       call('PEXPIRE', set, 2 * keep) -- rarely again
@@ -267,15 +274,15 @@ end
 -- exhaust writes the tombstone.
 local function exhaust(r, s, q)
   if r.state == 'skip' then -- the note is the first
-    local _, ends, by, why = string.find(r.notes, '^skip %d+ (%d+) (%d+)\n')
+    local _, ends, by, why = find(r.notes, '^skip %d+ (%d+) (%d+)\n')
     if r.first == '0' then r.first = q.at end
-    r.last = string.format('%d', math.max(0, q.now - r.first))
-    r.cause, r.reason = 'skipped', string.sub(r.notes, ends + by + 1, ends + by + why)
+    r.last = format('%d', max(0, q.now - r.first))
+    r.cause, r.reason = 'skipped', sub(r.notes, ends + by + 1, ends + by + why)
   end
-  r.state, r.binds, s.died = 'exhausted', string.format('%d', q.now + BINDS), true
+  r.state, r.binds, s.died = 'exhausted', format('%d', q.now + BINDS), true
   r.limit = s.given ~= '0' and s.base or q.limit or r.limit
-  r.limit = string.format('%d', r.limit)
-  r.notes = string.gsub(r.notes, REMOVED, '') -- of the dead letter before
+  r.limit = format('%d', r.limit)
+  r.notes = gsub(r.notes, REMOVED, '') -- of the dead letter before
   if call('HINCRBY', q.tombstones, 'count', 1) == 1 then call('HSET', q.tombstones, 'since', q.now) end
   call('PEXPIRE', q.tombstones, 2 * q.ttl)
   return 'EXHAUSTED'
@@ -288,7 +295,9 @@ local function confirm(r, copy)
 end
 
 -- copies compares a delivery that has the argument `delay` with the copies of its message.
-local function copies(r, s, copy, above, lease, body)
+local function copies(r, s, delay)
+  local copy, above, lease, body = match(delay, '^delay (%d+) (%d+) (%d+) (%x+)$')
+  if not copy then error('ERR not a delay: ' .. delay) end
   s.copy, s.above, s.lease, s.body = copy + 0, above + 0, lease + 0, body
   if s.above == 0 then s.above = math.huge end
   -- of another message: from now on no delivery counts as superseded
@@ -314,7 +323,7 @@ end
 local created
 local function rarely()
   if created then return created end
-  local f, pause = {}, string.sub(KEYS[1], 1, -6) .. 'pause'
+  local f, pause = {}, sub(KEYS[1], 1, -6) .. 'pause'
   created = f
 
   -- clear empties the record, except for its consumer, fence, starts, limit and the known attempts, which count no
@@ -324,7 +333,7 @@ local function rarely()
     r.first, r.last, r.cause, r.reason, r.own, r.firsts = '0', '0', '.', '', '0', '0'
     r.notes, r.noted, r.history = '', '', ''
     r.open, r.mode = '.', '.'
-    r.tokens = string.gsub(r.tokens, '=[fc]', '=e')
+    r.tokens = gsub(r.tokens, '=[fc]', '=e')
   end
 
   -- renew clears the record for a new use of the id.
@@ -337,10 +346,10 @@ local function rarely()
 
   -- turn changes the kind of a known attempt. A crash that was none leaves the history.
   function f.turn(r, s, kind)
-    r.tokens = string.sub(r.tokens, 1, s.known_at) .. kind .. string.sub(r.tokens, s.known_at + 2)
+    r.tokens = sub(r.tokens, 1, s.known_at) .. kind .. sub(r.tokens, s.known_at + 2)
     if s.known == 'c' then
-      r.crashes = string.format('%d', r.crashes - 1)
-      r.history = string.gsub(r.history, '\nc%d+\t' .. string.gsub(s.token, '%-', '%%-') .. '\t[^\n]*', '')
+      r.crashes = format('%d', r.crashes - 1)
+      r.history = gsub(r.history, '\nc%d+\t' .. gsub(s.token, '%-', '%%-') .. '\t[^\n]*', '')
     end
   end
 
@@ -356,12 +365,12 @@ local function rarely()
   -- holds returns the cause for which the message holds its queue; nil: it does not.
   function f.holds(s, q)
     local message, cause = unpack(call('HMGET', pause, 'message', 'cause'))
-    return message == string.sub(s.key, #q.index - 2) and (cause or '') or nil
+    return message == sub(s.key, #q.index - 2) and (cause or '') or nil
   end
 
   -- hold has the message hold its queue for a cause.
   function f.hold(r, s, q, cause)
-    local is, member = f.holds(s, q), string.sub(s.key, #q.index - 2)
+    local is, member = f.holds(s, q), sub(s.key, #q.index - 2)
     local paused, only = unpack(call('HMGET', pause, 'paused', 'only'))
     if not is then
       call('HSET', pause, 'message', member, 'id', ARGV[s.at + 2], 'generation', ARGV[s.at + 3], 'since', q.now)
@@ -369,7 +378,7 @@ local function rarely()
     call('HSET', pause, 'cause', cause)
     if paused ~= '1' or only == '1' and not is then
       local n = r.failures + r.crashes
-      local attempts = n == 1 and '1 failed attempt' or string.format('%d failed attempts', n)
+      local attempts = n == 1 and '1 failed attempt' or format('%d failed attempts', n)
       local why = 'a message is exhausted after ' .. attempts .. ' (' .. cause .. '): give it a higher limit or skip it'
       call('HSET', pause, 'paused', '1', 'only', '1', 'by', s.consumer, 'at', q.now, 'why', why)
     end
@@ -387,25 +396,25 @@ local function rarely()
   -- breaker reads the breaker of the queue, and notes the successes of the process in it. It is the function Learn of
   -- package counter/rules. If the clock was set back behind the message's last failure, that seems to be now.
   function f.breaker(r, s, q, progress)
-    if r.first + r.last > q.now then r.first = string.format('%d', q.now - r.last) end
-    local now, b = q.now, { key = string.sub(KEYS[1], 1, -6) .. 'breaker' }
+    if r.first + r.last > q.now then r.first = format('%d', q.now - r.last) end
+    local now, b = q.now, { key = sub(KEYS[1], 1, -6) .. 'breaker' }
     local limit, patience, began, ended, attempt, failing =
-      string.match(progress, '^progress (%d+) (%d+) (%-?%d+) (%-?%d+) (%-?%d+) ([01])$')
+      match(progress, '^progress (%d+) (%d+) (%-?%d+) (%-?%d+) (%-?%d+) ([01])$')
     if not limit then error('ERR not a progress: ' .. progress) end
     began = began + 0 >= 0 and now - began or 0
     ended = ended + 0 >= 0 and now - ended or 0
     b.limit, b.failing = limit + 0, failing == '1'
     b.success, b.doubt, b.open, b.closed, b.next, b.permits, b.count, b.awaited, b.alike, b.streak, b.reason =
-      string.match(call('GET', b.key) or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %.(%S*)\n(.*)$')
+      match(call('GET', b.key) or '', '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) %.(%S*)\n(.*)$')
     if not b.reason then
       b.success, b.doubt, b.open, b.closed, b.next, b.permits, b.count, b.awaited, b.alike = 0, 0, 0, 0, 0, 0, 0, 0, 0
       b.streak, b.reason = '', ''
     end
     b.changed = b.doubt + 0 > now or b.open + 0 > now or b.closed + 0 > now or b.next + 0 > now + 3000 or
       b.count + 0 > now + 86400000
-    for _, past in ipairs({ 'success', 'doubt', 'open', 'closed' }) do b[past] = math.min(b[past] + 0, now) end
-    b.next, b.permits, b.alike = math.min(b.next + 0, now + 3000), b.permits + 0, b.alike + 0
-    b.count, b.awaited = math.min(b.count + 0, now + 86400000), b.awaited + 0
+    for _, past in ipairs({ 'success', 'doubt', 'open', 'closed' }) do b[past] = min(b[past] + 0, now) end
+    b.next, b.permits, b.alike = min(b.next + 0, now + 3000), b.permits + 0, b.alike + 0
+    b.count, b.awaited = min(b.count + 0, now + 86400000), b.awaited + 0
     b.early = attempt + 0 >= 0 and now - attempt < b.closed -- the attempt began before the closing
 
     if began > b.success then
@@ -414,14 +423,14 @@ local function rarely()
     if b.open == 0 and b.permits > 0 and b.success > b.closed then b.permits, b.changed = 0, true end
     local failed, closed, over = 0, b.open == 0, false
     local calm = closed and b.doubt > 0 and ended > b.doubt
-    b.streak = string.gsub(b.streak, ';(%d+)(=%x+)', function(at, message)
-      at = math.min(at + 0, now)
+    b.streak = gsub(b.streak, ';(%d+)(=%x+)', function(at, message)
+      at = min(at + 0, now)
       if closed and not calm and b.success > at then
         over = true
         return ''
       end
       failed = failed + 1
-      return string.format(';%d', at) .. message
+      return format(';%d', at) .. message
     end)
     b.failed = failed
     if not closed then
@@ -445,7 +454,7 @@ local function rarely()
   end
 
   function f.keep(b)
-    call('SET', b.key, string.format('%d %d %d %d %d %d %d %d %d .', b.success, b.doubt, b.open, b.closed, b.next,
+    call('SET', b.key, format('%d %d %d %d %d %d %d %d %d .', b.success, b.doubt, b.open, b.closed, b.next,
       b.permits, b.count, b.awaited, b.alike) .. b.streak .. '\n' .. b.reason, 'PX', ARGV[1])
   end
 
@@ -456,16 +465,16 @@ local function rarely()
     local troubled = b.failing or b.doubt > 0 or b.open > 0 or b.early
     local uncounted = fresh and cause ~= 'rejected' and
       (cause == 'not-counted' or b.count <= q.now and troubled or b.impatient)
-    local message = '=' .. string.sub(s.key, #q.index - 2, #q.index + 13)
+    local message = '=' .. sub(s.key, #q.index - 2, #q.index + 13)
     local first = (r.failures + r.crashes == 0 or b.resumed) and (not uncounted or cause == 'not-counted')
     -- If messages that wait for a success fill the prefetch, no other message can fail. Their failures open the
     -- breaker then, so that others are fetched.
     if fresh and cause ~= 'rejected' and (first or b.impatient) and not troubled and b.count <= q.now and
-      not string.find(b.streak, message, 1, true) then
-      reason = string.sub(string.match(reason, '[^\r\n]+') or '', 1, LINE)
-      local same = b.failed > 0 and string.gsub(b.reason, '%d+', '0') == string.gsub(reason, '%d+', '0')
-      b.alike, b.reason = (same and math.min(b.alike, b.failed) or 0) + 1, reason
-      b.streak, b.failed, b.changed = b.streak .. string.format(';%d', q.now) .. message, b.failed + 1, true
+      not find(b.streak, message, 1, true) then
+      reason = sub(match(reason, '[^\r\n]+') or '', 1, LINE)
+      local same = b.failed > 0 and gsub(b.reason, '%d+', '0') == gsub(reason, '%d+', '0')
+      b.alike, b.reason = (same and min(b.alike, b.failed) or 0) + 1, reason
+      b.streak, b.failed, b.changed = b.streak .. format(';%d', q.now) .. message, b.failed + 1, true
       if b.failed >= b.limit or b.resumed then b.doubt = q.now end
     end
     if b.changed then f.keep(b) end
@@ -474,14 +483,14 @@ local function rarely()
 
   -- outage is the time in ms from a message's first failure to the last closing of the breaker. max_age leaves it out.
   function f.outage(r, s, q, progress)
-    return math.max(0, f.breaker(r, s, q, progress).closed - r.first)
+    return max(0, f.breaker(r, s, q, progress).closed - r.first)
   end
 
   -- awaits reports whether the last allowed attempt has to wait for a success of another message.
   function f.awaits(r, s, q, progress)
-    local b, since = f.breaker(r, s, q, progress), q.now - math.max(r.due, r.first + r.last)
+    local b, since = f.breaker(r, s, q, progress), q.now - max(r.due, r.first + r.last)
     if not b.impatient or since >= 30000 then return false end
-    s.rest, b.awaited = math.min(1000, 30000 - since), q.now + 2000
+    s.rest, b.awaited = min(1000, 30000 - since), q.now + 2000
     f.keep(b)
     return true
   end
@@ -513,35 +522,36 @@ local function take(decide)
   local time, set = call('TIME'), call('HMGET', KEYS[2], 'max_retries', 'max_age')
   local now, retries, age = time[1] * 1000 + math.floor(time[2] / 1000), set[1] or '', set[2] or ''
   local q = { -- shared by the steps. at is now as text; outlives will be the set that is known to outlive its records
-    now = now, at = string.format('%d', now), time = time, ttl = tonumber(ARGV[1]),
+    now = now, at = format('%d', now), time = time, ttl = tonumber(ARGV[1]), expires = format('%d', now + ARGV[1]),
     index = KEYS[1], tombstones = KEYS[3], dead = KEYS[4],
-    limit = #retries < 10 and string.match(retries, '^%-?%d+$') and math.min(MOST, math.max(1, retries + 1)),
-    max_age = #age < 14 and string.match(age, '^%d+$') and tonumber(age),
+    limit = #retries < 10 and match(retries, '^%-?%d+$') and min(MOST, max(1, retries + 1)),
+    max_age = #age < 14 and match(age, '^%d+$') and tonumber(age),
   }
-  local replies, width = {}, (#ARGV - 1) / (#KEYS - 4)
+  local s, replies, width = {}, {}, (#ARGV - 1) / (#KEYS - 4) -- s has the step, as r has the record
   for n = 5, #KEYS do
     local text, at = redis.pcall('GET', KEYS[n]), (n - 5) * width + 1
     local r = type(text) ~= 'table' and decode(text)
     if r then
       local token, given = ARGV[at + 1], ARGV[at + 5]
       local base = given ~= '0' and q.limit or given + 0
-      local limit = r.own ~= '0' and r.own + 0 or math.min(MOST, base)
-      local _, known_at = string.find(r.tokens, ';' .. token .. '=', 1, true)
-      local s = { -- limit is in force, and base without the message's own; known is the kind of the attempt
-        key = KEYS[n], at = at, width = width, token = token, consumer = ARGV[at + 4], given = given, base = base,
-        limit = given ~= '0' and limit or 0, age = ARGV[at + 6] + 0,
-        known_at = known_at, known = known_at and string.sub(r.tokens, known_at + 1, known_at + 1),
-      }
+      local limit = r.own ~= '0' and r.own + 0 or min(MOST, base)
+      local _, known_at = find(r.tokens, ';' .. token .. '=', 1, true)
+      -- limit is in force, and base without the message's own; known is the kind of the attempt
+      s.key, s.at, s.width, s.token, s.consumer, s.given, s.base = KEYS[n], at, width, token, ARGV[at + 4], given, base
+      s.limit, s.age, s.known_at = given ~= '0' and limit or 0, ARGV[at + 6] + 0, known_at
+      s.known = known_at and sub(r.tokens, known_at + 1, known_at + 1)
+      s.superseded, s.double, s.changed, s.rest, s.died = false, false, false, false, false
+      s.copy, s.body = nil, nil
       local code, keep = decide(r, s, q)
       local left, wait = r.due - now, r.wait + 0
       if left > wait then -- the clock was set back
-        left, r.due = wait, string.format('%d', now + wait)
+        left, r.due = wait, format('%d', now + wait)
       end
       if keep then save(r, s, q, keep) end
       local cause, reason = false, false -- no other reply needs the reason, which may be long
       if code == 'EXHAUSTED' or code == 'HELD' then cause, reason = r.cause ~= '.' and r.cause, r.reason end
       if code == 'HELD' then cause = rarely().holds(s, q) or cause end
-      replies[n - 4] = { code, r.failures + 0, r.crashes + 0, s.limit, r.fence + 0, s.rest or math.max(0, left),
+      replies[n - 4] = { code, r.failures + 0, r.crashes + 0, s.limit, r.fence + 0, s.rest or max(0, left),
         cause, reason, s.double and 1 or 0, s.copy and (r.top or 0) }
     else -- it fails this step and no other
       local why = type(text) == 'table' and text.err or 'ERR not a record of strikes: ' .. KEYS[n]

@@ -35,10 +35,10 @@ local function start(r, s, q)
   local oldest = q.max_age or s.width > 8 and tonumber(ARGV[s.at + 9]) or 0
   local holds_queue = s.width > 9 and ARGV[s.at + 10] == 'hold' and r.state ~= 'skip'
   local with = s.at + (s.width > 10 and ARGV[s.at + 10] == 'hold' and 11 or 10)
-  local progress = s.width > 9 and string.match(ARGV[with], '^progress .*')
-  local copy, above, lease, body = string.match(ARGV[s.at + s.width], '^delay (%d+) (%d+) (%d+) (%x+)$')
-  if copy then
-    copies(r, s, copy, above, lease, body)
+  local progress = s.width > 9 and match(ARGV[with], '^progress .*')
+  local delay = s.width > 9 and match(ARGV[s.at + s.width], '^delay .*')
+  if delay then
+    copies(r, s, delay)
   elseif r.top then
     r.body, s.changed = 'x', true -- the body that this consumer has is not known
   end
@@ -48,7 +48,7 @@ local function start(r, s, q)
     if r.open == s.token then r.open, r.mode, s.changed = '.', '.', true end
     return 'SUPERSEDED', s.changed and q.ttl
   elseif r.state == 'exhausted' and (now < r.binds + 0 or r.top and r.body == s.body) and not earlier then
-    r.binds = string.format('%d', now + BINDS) -- its dead-lettering may be held again
+    r.binds = format('%d', now + BINDS) -- its dead-lettering may be held again
     return 'EXHAUSTED', q.ttl
   elseif r.open == s.token or s.known then -- our reply was lost; or this START is late, and opens nothing
     return 'RUN', s.changed and q.ttl
@@ -58,15 +58,15 @@ local function start(r, s, q)
     r.state, r.suspect, r.open, r.mode = '.', '0', '.', '.'
   end
 
-  local left = math.min(r.due - now, r.wait + 0)
+  local left = min(r.due - now, r.wait + 0)
   if s.copy and left <= s.above then stay(r, s) end
   if r.mode == 'reserved' and asked ~= 'untracked' then -- its handler did not begin, and must not from now on
     r.tokens = r.tokens .. ';' .. r.open .. '=e'
     r.suspect, r.open, r.mode = '1', '.', '.'
   end
-  local runs = s.copy and s.copy > 0 and r.open ~= '.' and math.min(r.since, now) + s.lease - now or 0
+  local runs = s.copy and s.copy > 0 and r.open ~= '.' and min(r.since, now) + s.lease - now or 0
   if runs <= 0 and isolated and r.mode == 'isolated' then -- its process died
-    r.crashes, r.binds = string.format('%d', r.crashes + 1), '0'
+    r.crashes, r.binds = format('%d', r.crashes + 1), '0'
     r.tokens = r.tokens .. ';' .. r.open .. '=c'
     count(r, q, 'crashed', 'the process died while this message ran isolated', r.open, r.consumer, '')
     r.open, r.mode = '.', '.'
@@ -79,7 +79,7 @@ local function start(r, s, q)
   local held = holds_queue and failed > 0 and runs <= 0 and rarely().holds(s, q)
   local code, keep = nil, q.ttl
   if runs > 0 then -- perhaps at another copy
-    code, s.rest = 'WAIT', math.min(runs, POLL)
+    code, s.rest = 'WAIT', min(runs, POLL)
   elseif held then
     code = rarely().hold(r, s, q, held)
   elseif holds_queue and spent then
@@ -100,15 +100,15 @@ local function start(r, s, q)
     code, r.suspect = 'SUSPECT', '1'
   else
     code = 'RUN'
-    r.starts = string.format('%d', r.starts + 1)
+    r.starts = format('%d', r.starts + 1)
     if isolated then r.suspect = '1' end -- perhaps only this process knows
-    r.fence = string.format('%.0f', math.max(r.fence + 1, ARGV[s.at + 8] + 1, q.time[1] * 1000000 + q.time[2]))
+    r.fence = format('%.0f', max(r.fence + 1, ARGV[s.at + 8] + 1, q.time[1] * 1000000 + q.time[2]))
     if asked ~= 'untracked' or s.copy and s.copy > 0 then -- of copies one runs at a time
       if r.open ~= '.' and asked ~= 'untracked' then r.suspect = '1' end -- it is overwritten, but not forgotten
       r.open, r.mode, r.since = s.token, asked == 'isolated' and 'reserved' or 'shared', q.at
     end
   end
-  if code == 'HELD' then keep = math.max(keep, PAUSED) end
+  if code == 'HELD' then keep = max(keep, PAUSED) end
   return code, keep
 end
 

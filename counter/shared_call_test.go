@@ -1,0 +1,78 @@
+package counter
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestStepsShareACall: a step that shares a call with others gets the reply and leaves the record that it would alone,
+// whichever steps come before it.
+func TestStepsShareACall(t *testing.T) {
+	server := miniredis.RunT(t)
+	c := dialTest(t, "redis://"+server.Addr())
+	delay, progress := Delay{CopyNumber: 1, Above: time.Minute, Lease: time.Minute, Body: "ab"}, Progress{Breaker: 5}
+	// take takes START and FAIL of nine messages in a queue, beginning with one of them.
+	take := func(queue string, first int, shared bool) map[string]string {
+		server.SetTime(time.Unix(1_700_000_000, 0))
+		of := func(id string, d Delay, p Progress) Attempt {
+			return Attempt{Message: Message{VHost: "/", Queue: queue, ID: id}, Token: "second", Consumer: "of " + id, Delay: d,
+				Progress: p, First: d == Delay{}, Received: time.Now()}
+		}
+		attempts := []Attempt{of("moved", delay, Progress{}), of("failed", Delay{}, progress), of("new", Delay{}, progress),
+			of("dead", Delay{}, progress), of("moved again", delay, Progress{}), of("new copy", delay, Progress{}),
+			of("dead copy", Delay{}, progress), of("superseded", Delay{Above: time.Minute, Body: "ab"}, Progress{}),
+			of("spent", Delay{}, progress)}
+		for _, before := range []struct {
+			at int
+			f  Failure
+		}{{0, Failure{Limit: 3, Wait: time.Hour}},
+			{1, Failure{Limit: 3}}, {3, Failure{}},
+			{4, Failure{Limit: 3, Wait: time.Hour}}, {6, Failure{Limit: 3, Wait: time.Hour}}, {6, Failure{}},
+			{7, Failure{Limit: 3}}, {8, Failure{Limit: 3}}, {8, Failure{Limit: 4}}} {
+			a := attempts[before.at]
+			a.Token, a.Progress, a.First = fmt.Sprint("first-", before.f.Limit), Progress{}, false
+			a.Delay = Delay{Above: time.Second, Body: "ab"}
+			if before.at == 7 {
+				a.Delay.CopyNumber = 1 // and this delivery is the original
+			}
+			if _, err := c.Fail(t.Context(), a, before.f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server.SetTime(time.Unix(1_700_001_000, 0)) // past the tombstones
+		out := map[string]string{}
+		for _, s := range []step{stepStart, stepFail} {
+			var all []*request
+			for _, a := range slices.Concat(attempts[first:], attempts[:first]) {
+				args := []any{"isolated", 0, 0}
+				if s == stepFail {
+					a.Token, args = "third", []any{120000, "failed", "reason of " + a.ID, 1, 0, 0}
+				}
+				all = append(all, &request{script: script{"eval", s.source}, message: a.Message, done: make(chan struct{}),
+					args: stepArgs(s, a, 3, time.Now(), args)})
+			}
+			if shared {
+				c.sendScripts(t.Context(), all)
+			}
+			for _, r := range all {
+				if !shared {
+					c.sendScripts(t.Context(), []*request{r})
+				}
+				key := c.opts.keys(r.message).record
+				out[s.name+" "+r.message.ID] = fmt.Sprint(r.reply, r.err, c.rdb.Get(t.Context(), key).Val())
+			}
+		}
+		return out
+	}
+	want := take("alone", 0, false)
+	for first := range 9 {
+		if diff := cmp.Diff(want, take(fmt.Sprint("together ", first), first, true)); diff != "" {
+			t.Errorf("from %d (-alone +together):\n%s", first, diff)
+		}
+	}
+}
