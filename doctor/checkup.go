@@ -98,7 +98,7 @@ func (c *Checkup) report(ctx context.Context, name string) *Report {
 		return nil
 	case missing:
 		r.Findings = []inspect.Finding{inspect.Say(inspect.CodeNoQueue, inspect.Vars{
-			"vhost": fmt.Sprintf("%q", r.VHost), "queue": shell.Operands(name), "similar": DidYouMean(ctx, c.Conn, c.Need, name),
+			"vhost": fmt.Sprintf("%q", r.VHost), "queue": shell.Operands(name),
 		})}
 	case err != nil:
 		r.Err = err

@@ -12,7 +12,6 @@ import (
 
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -122,14 +121,4 @@ func List(ctx context.Context, conn *amqp.Connection, need inspect.Need) (inspec
 		policies.Apply(&all[i].Queue)
 	}
 	return inspect.NewGraph(exchanges, all).List(), nil
-}
-
-// DidYouMean asks for the queues that a misspelt name is like. It is empty if there are none, or if need.Management
-// does not list them: AMQP cannot.
-func DidYouMean(ctx context.Context, conn *amqp.Connection, need inspect.Need, queue string) string {
-	known, err := List(ctx, conn, need)
-	if err != nil {
-		return ""
-	}
-	return printable.DidYouMean(queue, slices.Concat(known.Queues, known.PassedOver), "")
 }

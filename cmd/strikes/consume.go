@@ -290,7 +290,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 			return missing
 		}
 	}
-	return b.NoQueue(ctx, queue, err)
+	return b.NoQueue(queue, err)
 }
 
 // withoutManagement is said where the API's usual address was tried in vain.

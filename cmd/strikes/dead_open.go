@@ -171,7 +171,7 @@ func (q *dlq) notFound(ctx context.Context, conn *amqp.Connection, at ops.DeadLe
 			printable.Name(q.queue), shell.Operands(source))
 	}
 	if exists, _, _ := broker.FindQueue(ctx, conn, q.queue); exists == broker.No {
-		return q.broker.NoQueue(ctx, q.queue, broker.ErrNotFound)
+		return q.broker.NoQueue(q.queue, broker.ErrNotFound)
 	}
 	return fmt.Errorf("%w; %s; for more, run: strikes doctor %s", err, at.Guess(q.queue), shell.Operands(q.queue))
 }

@@ -192,7 +192,7 @@ func (c *limit) checkRetries(ctx context.Context, queue string) error {
 		}
 		return err
 	})
-	err = b.NoQueue(ctx, queue, err)
+	err = b.NoQueue(queue, err)
 	switch {
 	case err == nil:
 		return c.RefuseMissing(ctx, queue)

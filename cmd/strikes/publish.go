@@ -156,7 +156,7 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 			err = cli.Misusef("queue %s has %d partitions, so each message needs a routing key: give --routing-key, or "+
 				"\"routing_key\" with --ndjson: %w", printable.Name(key), n, err)
 		} else {
-			err = fmt.Errorf("%w: %w", b.NoQueue(ctx, key, broker.ErrNotFound), err)
+			err = fmt.Errorf("%w: %w", b.NoQueue(key, broker.ErrNotFound), err)
 		}
 	}
 	if closing := closeSoon(p.publisher, err != nil); err == nil {

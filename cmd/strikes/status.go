@@ -120,7 +120,7 @@ func (o *status) run(ctx context.Context, queue string) error {
 		err = cli.Misuse(err)
 	}
 	if err != nil {
-		return errors.Join(down, ambiguous(b.NoQueue(ctx, queue, err)))
+		return errors.Join(down, ambiguous(b.NoQueue(queue, err)))
 	}
 	for i := range s.Findings {
 		s.Findings[i].Fix = cli.InFlags(s.Findings[i].Fix)

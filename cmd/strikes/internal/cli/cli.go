@@ -156,14 +156,12 @@ func refuseUnknown(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	var names []string
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
+	cmd.SuggestionsMinimumDistance = 2
+	like := ""
+	if names := cmd.SuggestionsFor(args[0]); len(names) > 0 {
+		like = fmt.Sprintf("; did you mean %q?", names[0])
 	}
-	return Misusef("%s has no command %q%s (see %s --help)", cmd.CommandPath(), quotable(args[0]),
-		printable.DidYouMean(args[0], names, ""), cmd.CommandPath())
+	return Misusef("%s has no command %q%s (see %s --help)", cmd.CommandPath(), quotable(args[0]), like, cmd.CommandPath())
 }
 
 // quotable is an argument as an error may quote it: a URL in the wrong place may hold a password.

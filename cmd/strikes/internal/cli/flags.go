@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -161,22 +160,13 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 	return Misusef("%w (see %s --help)", err, cmd.CommandPath())
 }
 
-// instead returns an unknown flag as it was typed, and suggests a known one.
+// instead returns an unknown flag as it was typed, and says what may be meant.
 func instead(cmd *cobra.Command, unknown *pflag.NotExistError) string {
-	name := unknown.GetSpecifiedName()
-	shown := dashed(quotable(name))
-	var names []string
-	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	like := ""
-	if unknown.GetSpecifiedShortnames() == "" {
-		like = printable.DidYouMean(name, names, "--")
-	}
+	shown := dashed(quotable(unknown.GetSpecifiedName()))
 	typed, _, _ := strings.Cut(unknown.GetSpecifiedShortnames(), "=")
 	switch {
 	case cmd.Flags().Lookup(typed) != nil: // with one dash
 		return "-" + typed + `; did you mean "--` + typed + `"?`
-	case like != "":
-		return shown + like
 	case strings.Contains(cmd.Use, "-- CMD") && cmd.Flags().NArg() > 1: // consume orders sh -c true
 		return shown + "; put -- before the command that is to run, as in: strikes " + cmd.Use
 	case unknown.GetSpecifiedShortnames() != "": // such as a negative number, or the queue -orders

@@ -104,22 +104,14 @@ type noQueueError struct{ text string }
 func (e noQueueError) Error() string { return e.text }
 func (noQueueError) Unwrap() error   { return broker.ErrNotFound }
 
-// NoQueue replaces the error for a queue that does not exist: it says how to declare the queue, and names those whose
-// names are similar if the management API lists them. It returns any other error as it is.
-func (b *Broker) NoQueue(ctx context.Context, queue string, err error) error {
+// NoQueue replaces the error for a queue that does not exist: it says how to declare the queue. It returns any other
+// error as it is.
+func (b *Broker) NoQueue(queue string, err error) error {
 	if !errors.Is(err, broker.ErrNotFound) || errors.As(err, new(noQueueError)) {
 		return err
 	}
-	like := ""
-	_ = b.With(ctx, func(conn *amqp.Connection) error { // without an answer nothing is similar
-		ctx, cancel := context.WithTimeout(ctx, guessTimeout)
-		defer cancel()
-		need, _ := b.Management(ctx, conn, inspect.Need{})
-		like = doctor.DidYouMean(ctx, conn, need, queue)
-		return nil
-	})
-	return cli.Misuse(noQueueError{fmt.Sprintf("there is no queue %q in virtual host %q%s (strikes declare %s makes it)",
-		queue, b.VHost, like, shell.Operands(queue))})
+	return cli.Misuse(noQueueError{fmt.Sprintf("there is no queue %q in virtual host %q (strikes declare %s makes it)",
+		queue, b.VHost, shell.Operands(queue))})
 }
 
 // RefuseMissing refuses a queue or virtual host that the broker does not have, as Partitions does. It also refuses a
@@ -153,7 +145,7 @@ func (f *Flags) Partitions(ctx context.Context, queue string) (of string, n int,
 	case broker.MissingVHost(err):
 		return "", 0, err
 	case found == broker.No:
-		return "", 0, b.NoQueue(ctx, queue, broker.ErrNotFound)
+		return "", 0, b.NoQueue(queue, broker.ErrNotFound)
 	}
 	return of, n, nil // after another error it is not known
 }
