@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -128,14 +127,9 @@ func (d *declare) run(ctx context.Context, queue string) error {
 		return topology.Declare(ctx, conn, spec)
 	})
 	if err != nil {
-		_, differs, _ := strings.Cut(err.Error(), fmt.Sprintf("queue %q: it exists with ", queue))
-		switch {
-		case repairable.MatchString(differs):
-			return fmt.Errorf("%w\na policy may set the argument instead; to see whether one does, or to set one, run: "+
-				"strikes doctor --fix %s", err, shell.Operands(queue))
-		case otherType.MatchString(differs):
-			return fmt.Errorf("%w\nto keep the queue, and give it a dead-letter route if it has none, run: strikes doctor "+
-				"--fix %s", err, shell.Operands(queue))
+		if strings.Contains(err.Error(), fmt.Sprintf("queue %q: it exists with ", queue)) {
+			err = fmt.Errorf("%w\nto keep the queue, and give it what a policy can set, run: strikes doctor --fix %s", err,
+				shell.Operands(queue))
 		}
 		return err
 	}
@@ -244,11 +238,3 @@ func declared(w io.Writer, s topology.Spec) error {
 		printable.Name(s.DeadLetterQueue))
 	return err
 }
-
-var (
-	// repairable finds an argument that a policy can set, so doctor --fix may help.
-	repairable = regexp.MustCompile("^(x-dead-letter-|x-delivery-limit|x-overflow)")
-	// otherType finds a classic queue where a quorum queue is wanted, or the reverse: doctor --fix helps. It does not help
-	// a stream.
-	otherType = regexp.MustCompile(`^x-queue-type '(classic|quorum)'`)
-)

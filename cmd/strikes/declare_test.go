@@ -25,13 +25,3 @@ func TestParseBinding(t *testing.T) {
 		}
 	}
 }
-
-func TestRepairable(t *testing.T) {
-	for arg, want := range map[string]bool{
-		"x-dead-letter-exchange": true, "x-queue-type": false, "x-single-active-consumer": false,
-	} {
-		if got := repairable.MatchString(arg + " unset"); got != want {
-			t.Errorf("%s: %v", arg, got)
-		}
-	}
-}
