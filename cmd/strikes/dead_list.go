@@ -8,7 +8,6 @@ import (
 	"iter"
 	"math"
 	"runtime/debug"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,18 +75,18 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
-	// the store's records may answer
-	if (c.groups || !f.Everything() && !c.records) && !c.read && q.store != nil && q.records().Knows(f) {
-		debug.SetGCPercent(400) // the process ends with its list, and collecting garbage less often makes that faster
-		q.count(ctx, f)
-	}
+	debug.SetGCPercent(400) // the process ends with its list, and collecting garbage less often makes that faster
 	if !c.records {
 		if err := q.judge(ctx, c.force); err != nil {
 			return err
 		}
 	}
 	defer q.noteBlocked(ctx)
-	byStore, recorded, err := q.answers(ctx, f)
+	var recorded *int // nil: not counted
+	byStore := (c.groups || !f.Everything() && !c.records) && !c.read && q.store != nil && q.records().Knows(f)
+	if byStore {
+		byStore, recorded, err = q.answers(ctx, f)
+	}
 	switch {
 	case err != nil && c.groups: // a list reads the queue, which this user may be allowed
 		return q.fail(err)
@@ -95,9 +94,6 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 		return c.runGroups(ctx, q, f, byStore, recorded)
 	case byStore:
 		fmt.Fprintln(c.Err, "newest first, "+q.provenance(*recorded, time.Now()))
-		if counted, err := q.counting.groups(); err != nil || counted.Count == 0 {
-			return cmp.Or(q.fail(err), q.nothing(seek(f)))
-		}
 	}
 	read := min(c.limit, math.MaxInt-1)
 	if c.limit > 0 && f.Everything() {
@@ -251,18 +247,12 @@ func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter, b
 		out.Ready = &q.ready
 	}
 	if *source == render.FromQueue {
-		if q.counting != nil {
-			q.counting.end()
-		}
 		return c.groupsPrinted(out, c.printed(q, f, 0, messages, out))
 	}
 	if byStore && !c.records {
 		fmt.Fprintln(c.Err, q.provenance(*recorded, time.Now()))
 	}
-	if q.counting == nil {
-		q.count(ctx, f)
-	}
-	counted, err := q.counting.groups()
+	counted, err := q.records().Groups(ctx, ops.DeadQuery{Filter: f})
 	switch {
 	case err != nil:
 		return q.fail(err)
@@ -272,12 +262,8 @@ func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter, b
 	return c.groupsPrinted(out, out.Print(counted.Groups))
 }
 
-// answers reports whether the store's records answer, although the queue could be read. It also returns their number;
-// nil: they were not counted.
+// answers reports whether the store's records answer, although the queue could be read. It also returns their number.
 func (q *dlq) answers(ctx context.Context, f deadletter.Filter) (yes bool, recorded *int, err error) {
-	if q.counting == nil {
-		return false, nil, nil
-	}
 	n, err := q.store.Admin().CountDead(ctx, q.broker.VHost, q.queue)
 	// A short queue is read, because the records may belong to other messages. In a long queue a tenth of the messages
 	// may lack a record.
@@ -317,23 +303,4 @@ func (q *dlq) provenance(recorded int, now time.Time) string {
 		holds += ", but they may be others"
 	}
 	return fmt.Sprintf("%s: there are %d; %s; --read reads the queue", from, recorded, holds)
-}
-
-// counting groups the store's records while the broker is asked, which takes about as long.
-type counting struct {
-	cancel context.CancelFunc
-	groups func() (ops.Groups, error) // waits until all are counted
-}
-
-func (q *dlq) count(ctx context.Context, f deadletter.Filter) {
-	ctx, cancel := context.WithCancel(ctx)
-	groups := sync.OnceValues(func() (ops.Groups, error) { return q.records().Groups(ctx, ops.DeadQuery{Filter: f}) })
-	go func() { _, _ = groups() }()
-	q.counting = &counting{cancel, groups}
-}
-
-// end stops the count, if it still goes on.
-func (c *counting) end() {
-	c.cancel()
-	_, _ = c.groups()
 }

@@ -36,8 +36,6 @@ type dlq struct {
 	ready  int              // messages that the broker counted when the queue was opened; negative: not known
 	unseen int              // messages in the queue that were not read
 	held   error            // ErrBusy: others hold messages that were not counted
-
-	counting *counting // of the records; nil: they are not counted
 }
 
 // open opens the store, and finds the actions that are safe on the dead-letter queue. The caller closes it.
@@ -84,9 +82,6 @@ func (q *dlq) records() *ops.Queue {
 }
 
 func (q *dlq) close() {
-	if q.counting != nil {
-		q.counting.end()
-	}
 	if q.store != nil {
 		_ = q.store.Close()
 	}
