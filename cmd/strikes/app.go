@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 )
 
 // app is one run of the program.
@@ -25,7 +24,7 @@ func (a *app) root() *cobra.Command {
 	info, _ := debug.ReadBuildInfo()
 	root := &cobra.Command{
 		Use: "strikes", Short: "retry RabbitMQ messages an exact number of times",
-		Version: buildOf(info).String(),
+		Version: buildOf(info),
 		Example: `  strikes demo
   strikes declare orders
   strikes publish orders orders.txt
@@ -43,64 +42,31 @@ func (a *app) root() *cobra.Command {
 }
 
 func (a *app) versionCommand() *cobra.Command {
-	asJSON := false
-	cmd := &cobra.Command{
-		Use: "version", Short: "print the version and build",
-		Example: "  strikes version\n  strikes version --json",
+	return &cobra.Command{
+		Use: "version", Short: "print the version and build", Example: "  strikes version",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			info, _ := debug.ReadBuildInfo()
-			if asJSON {
-				return jsonl.NewEncoder(a.Out).Encode(buildOf(info))
-			}
-			_, err := fmt.Fprintln(a.Out, buildOf(info))
+			_, err := fmt.Fprintln(a.Out, cmd.Root().Version)
 			return err
 		},
 	}
-	cli.JSON(cmd.Flags(), &asJSON, "print one JSON object")
-	return cmd
 }
 
 // version is set by the linker of a release: -X main.version=v1.2.3.
 var version string
 
-// build says from which source a binary was built, and for which platform.
-type build struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"`
-	Modified bool   `json:"modified,omitempty"` // beyond the revision
-	Time     string `json:"time,omitempty"`     // of the revision
-	Go       string `json:"go"`
-	Platform string `json:"platform"`
-}
-
-func buildOf(info *debug.BuildInfo) build {
-	b := build{Version: cmp.Or(version, "(devel)"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+// buildOf says from which source a binary was built, and for which platform.
+func buildOf(info *debug.BuildInfo) string {
 	if info == nil {
-		return b
+		info = new(debug.BuildInfo)
 	}
-	if version == "" && info.Main.Version != "" {
-		b.Version = info.Main.Version
-	}
+	text := "strikes " + cmp.Or(version, info.Main.Version, "(devel)")
 	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			b.Revision = s.Value
-		case "vcs.modified":
-			b.Modified = s.Value == "true"
-		case "vcs.time":
-			b.Time = s.Value
-		}
-	}
-	return b
-}
-
-func (b build) String() string {
-	text := "strikes " + b.Version
-	if b.Revision != "" {
-		text += " " + b.Revision
-		if b.Modified {
+		switch {
+		case s.Key == "vcs.revision":
+			text += " " + s.Value
+		case s.Key == "vcs.modified" && s.Value == "true":
 			text += ", modified"
 		}
 	}
-	return text + " (" + b.Go + ", " + b.Platform + ")"
+	return fmt.Sprintf("%s (%s, %s/%s)", text, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

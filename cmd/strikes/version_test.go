@@ -22,7 +22,7 @@ func TestBuild(t *testing.T) {
 		{&debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: settings[:1]}, "strikes v1.2.3 abc123"},
 	}
 	for _, tt := range tests {
-		if got := buildOf(tt.info).String(); got != tt.want+suffix {
+		if got := buildOf(tt.info); got != tt.want+suffix {
 			t.Errorf("%q, want %q", got, tt.want+suffix)
 		}
 	}
