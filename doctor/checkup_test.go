@@ -131,10 +131,6 @@ func TestExplainedAbsence(t *testing.T) {
 	}
 }
 
-var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-
-func earlierBy(d time.Duration) time.Time { return noon.Add(-d) }
-
 // A delay queue expires its messages and dead-letters them to a work queue by intent.
 func TestRulesForTheDelayQueues(t *testing.T) {
 	for _, b := range broker.DelayQueues {
