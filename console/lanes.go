@@ -27,7 +27,7 @@ func (c *Console) lanes(ctx context.Context, s ops.Status, most int) (l laneList
 	for _, p := range s.Partitions {
 		names = append(names, p.Queue)
 	}
-	l.Lanes, l.Of, err = ops.Lanes(ctx, c.store, c.opts.VHost, names, 0, most)
+	l.Lanes, l.Of, err = ops.Lanes(ctx, c.store, c.opts.VHost, names, most)
 	return l, err
 }
 

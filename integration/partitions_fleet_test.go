@@ -428,7 +428,7 @@ func (f *group) replayLanes(over <-chan struct{}) {
 			strict = true
 		case <-time.After(time.Second):
 		}
-		blocked, _, err := ops.Lanes(f.t.Context(), admin, "/", broker.Partitions(f.spec.Queue, f.spec.Partitions), 0,
+		blocked, _, err := ops.Lanes(f.t.Context(), admin, "/", broker.Partitions(f.spec.Queue, f.spec.Partitions),
 			math.MaxInt)
 		switch {
 		case err != nil || strict && time.Since(last) > 2*time.Minute:

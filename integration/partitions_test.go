@@ -170,7 +170,7 @@ func (s *shared) deadLetters() *deadletter.Queue {
 // lanes returns the blocked lanes, of which there are n.
 func (s *shared) lanes(n int) (lanes []deadletter.Lane) {
 	s.t.Helper()
-	blocked, _, err := ops.Lanes(s.t.Context(), s.store.Admin(), "/", broker.Partitions(s.queue, s.n), 0, math.MaxInt)
+	blocked, _, err := ops.Lanes(s.t.Context(), s.store.Admin(), "/", broker.Partitions(s.queue, s.n), math.MaxInt)
 	if err != nil || len(blocked) != n {
 		s.t.Fatalf("%d blocked lanes, %v, want %d", len(blocked), err, n)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -158,12 +157,11 @@ type BlockedLane struct {
 	Queue string
 }
 
-// Lanes returns the blocked lanes of queues, longest blocked first: most of them after skip, and how many are blocked.
-func Lanes(ctx context.Context, store *counter.Admin, vhost string, queues []string, skip, most int) (all []BlockedLane,
+// Lanes returns the blocked lanes of queues, longest blocked first: most of them at most, and how many are blocked.
+func Lanes(ctx context.Context, store *counter.Admin, vhost string, queues []string, most int) (all []BlockedLane,
 	blocked int, err error) {
-	end := skip + min(most, math.MaxInt-skip)
 	for _, queue := range queues {
-		some, n, err := store.Lanes(ctx, vhost, queue, end)
+		some, n, err := store.Lanes(ctx, vhost, queue, most)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -173,7 +171,7 @@ func Lanes(ctx context.Context, store *counter.Admin, vhost string, queues []str
 		}
 	}
 	slices.SortStableFunc(all, func(a, b BlockedLane) int { return a.Since.Compare(b.Since) })
-	return all[min(skip, len(all)):min(end, len(all))], blocked, nil
+	return all[:min(most, len(all))], blocked, nil
 }
 
 // LaneParts lists the changes of a lane by a verb, each in a few words.

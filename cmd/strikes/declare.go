@@ -151,7 +151,7 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 		return err
 	}
 	partitions := broker.Partitions(spec.Queue, n)
-	_, blocked, err := ops.Lanes(ctx, store.Admin(), b.VHost, partitions, 0, 0)
+	_, blocked, err := ops.Lanes(ctx, store.Admin(), b.VHost, partitions, 0)
 	if err != nil {
 		return err
 	}

@@ -155,13 +155,13 @@ func (c *storeVerb) lanes(ctx context.Context, queue string, limit int) error {
 	}
 	return c.withQueue(ctx, queue, func(q *ops.Queue) error {
 		most := cmp.Or(limit, math.MaxInt)
-		held, all, err := ops.Lanes(ctx, q.Store, q.VHost, []string{queue}, 0, most)
+		held, all, err := ops.Lanes(ctx, q.Store, q.VHost, []string{queue}, most)
 		if err == nil && (all == 0 || broker.MayPartition(queue) != "") { // a partitioned queue has none itself
 			of, n, missing := c.Partitions(ctx, queue)
 			notePartition(c.Err, queue, of)
 			switch {
 			case of == queue:
-				held, all, err = ops.Lanes(ctx, q.Store, q.VHost, broker.Partitions(queue, n), 0, most)
+				held, all, err = ops.Lanes(ctx, q.Store, q.VHost, broker.Partitions(queue, n), most)
 			case all == 0:
 				err = missing
 			}
@@ -209,7 +209,7 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 		return err
 	}
 	defer q.close()
-	held, _, err := ops.Lanes(ctx, q.store.Admin(), q.broker.VHost, q.lanesIn(), 0, math.MaxInt)
+	held, _, err := ops.Lanes(ctx, q.store.Admin(), q.broker.VHost, q.lanesIn(), math.MaxInt)
 	if err != nil {
 		return err
 	}
@@ -444,7 +444,7 @@ func (c *deadChange) refuseBlocked(ctx context.Context, q *dlq, lanes []string, 
 	if q.store == nil || c.force {
 		return nil
 	}
-	first, held, err := ops.Lanes(ctx, q.store.Admin(), q.broker.VHost, lanes, 0, 1)
+	first, held, err := ops.Lanes(ctx, q.store.Admin(), q.broker.VHost, lanes, 1)
 	if err != nil || held == 0 {
 		return err
 	}
