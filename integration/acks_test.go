@@ -13,6 +13,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -39,13 +40,7 @@ func TestSingleAcksOfALostConnection(t *testing.T) {
 // ackAndBreak acks n deliveries, each on its own, and breaks the connection under them.
 func ackAndBreak(t *testing.T, queue string, n int, lands bool) {
 	t.Helper()
-	var socket net.Conn
-	conn, err := amqp.DialConfig(brokerURL(t), amqp.Config{Dial: func(network, addr string) (c net.Conn, err error) {
-		socket, err = amqp.DefaultDial(10*time.Second)(network, addr)
-		return socket, err
-	}})
-	need(t, err)
-	defer conn.Close()
+	conn, socket := brittle(t)
 	ch, err := conn.Channel()
 	need(t, err)
 	deliveries, err := ch.Consume(queue, "first", false, false, false, false, nil)
@@ -153,4 +148,35 @@ func returned(t *testing.T, queue string) (n int) {
 		return err == nil && state.Consumers == 0
 	})
 	return purged(t, queue)
+}
+
+// TestReturnedWithoutAWord has a consumer end as a process that is killed does. The broker counts the message that it
+// held only when it notices that.
+func TestReturnedWithoutAWord(t *testing.T) {
+	t.Parallel()
+	eachType(t, func(t *testing.T, queue string) {
+		publish(t, queue, "m", 1)
+		conn, socket := brittle(t)
+		ch, err := conn.Channel()
+		need(t, err)
+		deliveries, err := ch.Consume(queue, "", false, false, false, false, nil)
+		need(t, err)
+		<-deliveries
+		defer time.AfterFunc(100*time.Millisecond, func() { _ = socket.Close() }).Stop()
+		if n, err := (&rig.Broker{URL: brokerURL(t)}).Returned(t.Context(), queue); err != nil || n != 1 {
+			t.Errorf("%d messages are ready, %v", n, err)
+		}
+	})
+}
+
+// brittle returns a connection and its socket.
+func brittle(t *testing.T) (conn *amqp.Connection, socket net.Conn) {
+	t.Helper()
+	conn, err := amqp.DialConfig(brokerURL(t), amqp.Config{Dial: func(network, addr string) (c net.Conn, err error) {
+		socket, err = amqp.DefaultDial(10*time.Second)(network, addr)
+		return socket, err
+	}})
+	need(t, err)
+	t.Cleanup(func() { conn.Close() })
+	return conn, socket
 }

@@ -253,6 +253,19 @@ func (b *Broker) Depth(queue string) (int, error) {
 	return q.Messages, err
 }
 
+// Returned is Depth once a queue has no consumer any more: the broker gives back the messages of a process that ends
+// without a word only when it notices that.
+func (b *Broker) Returned(ctx context.Context, queue string) (int, error) {
+	var q amqp.Queue
+	err := poll.Until(ctx, time.Minute, "the consumers to be gone", func() (err error) {
+		if q, err = b.Queue(queue); err == nil && q.Consumers > 0 {
+			err = fmt.Errorf("queue %s has %d consumers", queue, q.Consumers)
+		}
+		return err
+	})
+	return q.Messages, err
+}
+
 // Recovered waits until it serves the queues.
 func (b *Broker) Recovered(ctx context.Context, queues ...string) error {
 	return poll.Until(ctx, 2*time.Minute, "the broker to serve the queues", func() error {

@@ -195,8 +195,9 @@ func (r *run) all(ctx context.Context, due []faults.Fault) error {
 		}
 	}
 	ready := func() (int, error) {
+		_, gone := r.lab.broker.Returned(ctx, r.queues.Name)
 		n, _, err := r.queues.Depths()
-		return n, err
+		return n, errors.Join(gone, err)
 	}
 	if err := r.fleet.Drain(ctx, r.part.within, r.drained, ready); err == nil {
 		r.log.Write(audit.Event{Kind: audit.Drained})

@@ -206,7 +206,7 @@ func (k *soak) say(format string, args ...any) {
 // writes Undrained, which the rules judge.
 func (k *soak) drain(ctx context.Context) error {
 	k.log.Write(audit.Event{Kind: audit.Quiet})
-	ready := func() (int, error) { return k.broker.Depth(queue) }
+	ready := func() (int, error) { return k.broker.Returned(ctx, queue) }
 	if err := k.fleet.Drain(ctx, k.cfg.drainWithin(), k.drained, ready); err != nil {
 		k.log.Write(audit.Event{Kind: audit.Undrained, Err: err.Error()})
 		return context.Cause(ctx)
