@@ -5,9 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -74,13 +72,7 @@ func findPostgreSQL() (newest string, err error) {
 	if found = append(found, more...); len(found) == 0 {
 		return findExecutable("postgres")
 	}
-	return slices.MaxFunc(found, func(a, b string) int { return versionIn(a) - versionIn(b) }), nil
-}
-
-// versionIn is the first number in a path.
-func versionIn(path string) int {
-	n, _ := strconv.Atoi(regexp.MustCompile(`\d+`).FindString(path))
-	return n
+	return slices.Max(found), nil // from version 10 on each number has two digits
 }
 
 func findExecutable(name string) (string, error) {

@@ -67,13 +67,8 @@ func (s *server) Start(ctx context.Context) (err error) {
 // Running reports whether the server runs.
 func (s *server) Running() bool { return s.child.running() }
 
-// Group is the process group of the server, zero before Start.
-func (s *server) Group() int {
-	if s.child == nil {
-		return 0
-	}
-	return s.child.group
-}
+// Group is the process group of a server that was started.
+func (s *server) Group() int { return s.child.group }
 
 // Stop ends the server as its service manager would, and waits until it has ended or ctx is done.
 func (s *server) Stop(ctx context.Context) error { return s.end(ctx, syscall.SIGTERM) }

@@ -30,7 +30,10 @@ type sample struct {
 
 func (c *Case) add(s sample) {
 	c.rates = append(c.rates, float64(s.messages)/s.took.Seconds())
-	c.used, c.messages = c.used.plus(s.cpu), c.messages+s.messages
+	c.messages += s.messages
+	for i := range s.cpu {
+		c.used[i] += s.cpu[i]
+	}
 }
 
 func (c *Case) String() string {
@@ -84,7 +87,7 @@ func (b *bench) print(w io.Writer, all []*Case) error {
 		of := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(c.messages) }
 		if c.used != (cpu{}) {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%.0f\t%.0f\t%.0f\t%.0f\n", c.contest, c.queue, c.percentage(), c.name,
-				of(c.used.broker), of(c.used.store), of(c.used.client), of(c.used.broker+c.used.store+c.used.client))
+				of(c.used[0]), of(c.used[1]), of(c.used[2]), of(c.used[0]+c.used[1]+c.used[2]))
 		}
 	}
 	return t.Flush()

@@ -8,19 +8,11 @@ import (
 )
 
 // cpu is the CPU time used by the broker, by the store, and by this program, the client that is measured.
-type cpu struct{ broker, store, client time.Duration }
+type cpu [3]time.Duration
 
 // cpu returns the time used so far; zero where there is no /proc.
 func (b *bench) cpu() cpu {
 	return cpu{groupCPU(b.broker.Private.Group()), groupCPU(b.store.One.Group()), groupCPU(syscall.Getpgrp())}
-}
-
-func (c cpu) since(before cpu) cpu {
-	return cpu{c.broker - before.broker, c.store - before.store, c.client - before.client}
-}
-
-func (c cpu) plus(more cpu) cpu {
-	return cpu{c.broker + more.broker, c.store + more.store, c.client + more.client}
 }
 
 // groupCPU adds up the CPU times of a process group.

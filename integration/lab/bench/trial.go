@@ -49,7 +49,10 @@ func (t *trial) measure(ctx context.Context, l loop) (s sample, err error) {
 	}
 	before := t.cpu()
 	err = l(ctx, t, conn)
-	s = sample{len(t.tally.attempts), time.Since(time.Unix(0, t.tally.began.Load())), t.cpu().since(before)}
+	s = sample{len(t.tally.attempts), time.Since(time.Unix(0, t.tally.began.Load())), t.cpu()}
+	for i := range before {
+		s.cpu[i] -= before[i]
+	}
 	_ = conn.CloseDeadline(time.Now().Add(10 * time.Second)) // the depths say whether it had an effect
 	if err = errors.Join(err, t.tally.check()); err != nil {
 		return s, err
