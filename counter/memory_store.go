@@ -17,12 +17,7 @@ type memoryStore struct {
 
 type memoryQueue struct {
 	docs map[string]Doc
-	sets map[string]*memorySet
-}
-
-type memorySet struct {
-	scores map[string]int64
-	sorted []Entry // nil: the scores have changed
+	sets map[string]map[string]int64 // the scores of the members
 }
 
 func newMemoryStore() *memoryStore { return &memoryStore{queues: map[Queue]*memoryQueue{}} }
@@ -30,7 +25,7 @@ func newMemoryStore() *memoryStore { return &memoryStore{queues: map[Queue]*memo
 // queue returns the documents and sets of a queue. The caller holds mu.
 func (m *memoryStore) queue(of Queue) *memoryQueue {
 	if m.queues[of] == nil {
-		m.queues[of] = &memoryQueue{map[string]Doc{}, map[string]*memorySet{}}
+		m.queues[of] = &memoryQueue{map[string]Doc{}, map[string]map[string]int64{}}
 	}
 	return m.queues[of]
 }
@@ -118,13 +113,11 @@ func (q *memoryQueue) save(c Change, now time.Time) {
 		if e.Name == "" {
 			continue
 		}
-		set := q.sets[e.Set]
-		if set == nil {
-			set = &memorySet{scores: map[string]int64{}}
-			q.sets[e.Set] = set
+		if q.sets[e.Set] == nil {
+			q.sets[e.Set] = map[string]int64{}
 		}
-		if set.scores[e.Name], set.sorted = e.Score, nil; e.Gone {
-			delete(set.scores, e.Name)
+		if q.sets[e.Set][e.Name] = e.Score; e.Gone {
+			delete(q.sets[e.Set], e.Name)
 		}
 	}
 }
@@ -135,19 +128,12 @@ func fromHighest(a, b Entry) int {
 }
 
 // set returns a set in the order of a Page. The caller holds mu.
-func (m *memoryStore) set(of Queue, name string) []Entry {
-	set := m.queue(of).sets[name]
-	if set == nil {
-		return nil
+func (m *memoryStore) set(of Queue, name string) (sorted []Entry) {
+	for member, score := range m.queue(of).sets[name] {
+		sorted = append(sorted, Entry{member, score})
 	}
-	if set.sorted == nil {
-		set.sorted = make([]Entry, 0, len(set.scores))
-		for member, score := range set.scores {
-			set.sorted = append(set.sorted, Entry{member, score})
-		}
-		slices.SortFunc(set.sorted, fromHighest)
-	}
-	return set.sorted
+	slices.SortFunc(sorted, fromHighest)
+	return sorted
 }
 
 func (m *memoryStore) Page(ctx context.Context, of Queue, set string, after Entry, n int) ([]Entry, error) {
