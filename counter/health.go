@@ -122,22 +122,6 @@ func (s redisStore) Examine(ctx context.Context) ([]Finding, error) {
 	return found, nil
 }
 
-// Refusals returns a finding for each reason why a server refuses writes now. It asks each server (each master of a
-// Cluster) about itself, and writes nothing. A server that this user may not ask has none.
-func (a *Admin) Refusals(ctx context.Context) (findings []Finding, err error) {
-	if a.rdb == nil {
-		findings, err = a.store.Examine(ctx)
-	} else if findings, err = a.examineServers(ctx); err != nil {
-		err = a.storeError(err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("counter: asking whether the store refuses writes: %w", err)
-	}
-	return slices.DeleteFunc(findings, func(f Finding) bool {
-		return !f.Severe || f.Code == "store-version" // an old server takes writes
-	}), nil
-}
-
 // examineServers returns the faults of the servers that receive steps, each once.
 func (c *client) examineServers(ctx context.Context) (findings []Finding, err error) {
 	err = c.eachServer(ctx, func(ctx context.Context, server *redis.Client) error {

@@ -61,14 +61,18 @@ func (c *question) ask(ctx context.Context) (found []inspect.Finding, err error)
 	return slices.Concat(doctor.Alarms(ctx, c.conn, need), refusals(ctx, c.Store), found), err
 }
 
-// refusals says why the store refuses writes. It finds nothing if the store does not answer, because that is reported
+// refusals says why the store refuses writes: each severe finding but those of an old server, which takes writes, and of
+// this user's permissions, which are not those of the consumers. It finds nothing if the store does not answer, because that is reported
 // by the requests that need it.
 func refusals(ctx context.Context, store *counter.Admin) []inspect.Finding {
 	ctx, cancel := context.WithTimeout(ctx, refusalsTimeout)
 	defer cancel()
-	found, err := store.Refusals(ctx)
+	found, err := store.Examine(ctx)
 	if err != nil {
 		return nil
 	}
+	found = slices.DeleteFunc(found, func(f counter.Finding) bool {
+		return !f.Severe || f.Code == "store-version" || f.Code == "store-acl"
+	})
 	return doctor.StoreReport("", found).Findings
 }
