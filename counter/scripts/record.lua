@@ -164,8 +164,9 @@ local format, find, match, sub, gsub = string.format, string.find, string.match,
 -- also a number, because most fields are written as they were read: add 0 to compare one, and format one that changes.
 -- Only copy, top and lease, of a moved message, are numbers. last is the ms from first; was is the state that is
 -- stored; noted is the entry that a step puts in front of the history.
-local r = {}
+local record = {}
 local function decode(text)
+  local r = record
   r.noted = ''
   if r.top then r.copy, r.top, r.lease, r.mover, r.body = nil, nil, nil, nil, nil end
   if not text then
@@ -527,7 +528,8 @@ local function take(decide)
     limit = #retries < 10 and match(retries, '^%-?%d+$') and min(MOST, max(1, retries + 1)),
     max_age = #age < 14 and match(age, '^%d+$') and tonumber(age),
   }
-  local s, replies, width = {}, {}, (#ARGV - 1) / (#KEYS - 4) -- s has the step, as r has the record
+  local replies, width = {}, (#ARGV - 1) / (#KEYS - 4)
+  local s = { width = width } -- one table too
   for n = 5, #KEYS do
     local text, at = redis.pcall('GET', KEYS[n]), (n - 5) * width + 1
     local r = type(text) ~= 'table' and decode(text)
@@ -535,13 +537,14 @@ local function take(decide)
       local token, given = ARGV[at + 1], ARGV[at + 5]
       local base = given ~= '0' and q.limit or given + 0
       local limit = r.own ~= '0' and r.own + 0 or min(MOST, base)
-      local _, known_at = find(r.tokens, ';' .. token .. '=', 1, true)
+      local _, known_at
+      if r.tokens ~= '.' then _, known_at = find(r.tokens, ';' .. token .. '=', 1, true) end
       -- limit is in force, and base without the message's own; known is the kind of the attempt
-      s.key, s.at, s.width, s.token, s.consumer, s.given, s.base = KEYS[n], at, width, token, ARGV[at + 4], given, base
+      s.key, s.at, s.token, s.consumer, s.given, s.base = KEYS[n], at, token, ARGV[at + 4], given, base
       s.limit, s.age, s.known_at = given ~= '0' and limit or 0, ARGV[at + 6] + 0, known_at
       s.known = known_at and sub(r.tokens, known_at + 1, known_at + 1)
       s.superseded, s.double, s.changed, s.rest, s.died = false, false, false, false, false
-      s.copy, s.body = nil, nil
+      if s.copy then s.copy, s.body = nil, nil end
       local code, keep = decide(r, s, q)
       local left, wait = r.due - now, r.wait + 0
       if left > wait then -- the clock was set back
