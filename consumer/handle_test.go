@@ -21,12 +21,19 @@ func TestSettlementThatCannotBeSent(t *testing.T) {
 	}
 }
 
+// wrapped is a Counter of a comparable type whose value is not. No two consumers could share what operators say.
+type wrapped struct {
+	Counter
+	labels any
+}
+
 func TestHandleRefusesFields(t *testing.T) {
 	var absent *counter.Counter
 	for name, change := range map[string]func(*Consumer){
 		"Queue":                    func(s *Consumer) { s.Queue = "" },
 		"Counter":                  func(s *Consumer) { s.Counter = nil },
 		"Counter (nil)":            func(s *Consumer) { s.Counter = absent },
+		"Counter (not comparable)": func(s *Consumer) { s.Counter = wrapped{s.Counter, []string{"a"}} },
 		"MaxRetries":               func(s *Consumer) { s.MaxRetries = 1001 },
 		"Retry":                    func(s *Consumer) { s.Retry = 3 },
 		"Isolation":                func(s *Consumer) { s.Isolation = -1 },

@@ -17,7 +17,7 @@ var controlFeature = feature{room: newControlRoom}
 type controlRoom struct {
 	noRoom
 	s       *session
-	control *control.Control // nil: operators cannot be heard
+	control *control.Control // nil: the session does not consume yet, or is one of Handle
 	release func()           // of the control
 }
 
@@ -54,9 +54,7 @@ func (r *controlRoom) look() {
 // follows a pause, because the topology may have changed since the check.
 func (r *controlRoom) around(ctx context.Context, conn *amqp.Connection,
 	consume func(context.Context) error) (again bool, err error) {
-	if r.find(); r.control == nil {
-		return false, consume(ctx)
-	}
+	r.find()
 	if paused, err := r.awaitResume(ctx, conn); paused || err != nil || ctx.Err() != nil {
 		return paused, err
 	}

@@ -232,18 +232,3 @@ func TestSkipEndsTheBackoff(t *testing.T) {
 		})
 	}
 }
-
-// wrapped is a Counter of a comparable type whose value is not.
-type wrapped struct {
-	*store
-	labels any
-}
-
-// TestControlOfAWrappedCounter: a Counter that cannot be a key of a map has no control, and does not panic.
-func TestControlOfAWrappedCounter(t *testing.T) {
-	k, release := heard(sessionOn(wrapped{newStore(), []string{"a"}}, Consumer{}))
-	defer release()
-	if k != nil {
-		t.Error("it has a control")
-	}
-}

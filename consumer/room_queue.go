@@ -3,8 +3,6 @@ package consumer
 import (
 	"context"
 	"errors"
-	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/strikesmq/strikes/consumer/internal/bound"
@@ -15,21 +13,12 @@ import (
 // opens no breaker, because an operator may take days to decide about the message. While a breaker is open, deliveries
 // wait unacked and return to the queue after half the consumer timeout. A broker before 4.3 counts each return towards
 // the delivery limit of a quorum queue.
-var queueFeature = feature{set: refuseQueue, room: newQueueRoom}
+var queueFeature = feature{room: newQueueRoom}
 
 // queueRoom keeps a message that is exhausted at the head of its queue, which is paused meanwhile.
 type queueRoom struct {
 	noRoom
 	s *session
-}
-
-// refuseQueue refuses a Counter that cannot be heard: control.Of finds it by its value.
-func refuseQueue(c *Consumer) error {
-	if c.HoldLanes && c.Lane == nil && c.Counter != nil && !reflect.ValueOf(c.Counter).Comparable() {
-		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter),
-			"comparable with HoldLanes and no Lane, such as *counter.Counter")
-	}
-	return nil
 }
 
 func newQueueRoom(s *session, _ rooms) room {

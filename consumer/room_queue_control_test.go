@@ -144,12 +144,3 @@ func TestARejectedMessageHoldsItsQueueWithoutTheStore(t *testing.T) {
 		}
 	})
 }
-
-func TestHoldLanesWithoutALaneNeedsAComparableCounter(t *testing.T) {
-	c := Consumer{Queue: "orders", Handler: ok, Ordered: true, HoldLanes: true,
-		Counter: wrapped{newStore(), []string{"a"}}}
-	var fe *FieldError
-	if err := c.Consume(t.Context(), &amqp.Connection{}); !errors.As(err, &fe) || fe.Field != "Counter" {
-		t.Error(err)
-	}
-}

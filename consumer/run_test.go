@@ -161,6 +161,7 @@ func TestConsumeRefusesFields(t *testing.T) {
 		"Queue":       func(c *Consumer) { c.Queue = "" },
 		"Handler":     func(c *Consumer) { c.Handler = nil },
 		"Counter":     func(c *Consumer) { c.Counter = nil },
+		"comparable":  func(c *Consumer) { c.Counter = wrapped{c.Counter, []string{"a"}} },
 		"Concurrency": func(c *Consumer) { c.Concurrency = 1 << 20 },
 		"Prefetch":    func(c *Consumer) { c.Prefetch = 65536 },
 		"MaxRetries":  func(c *Consumer) { c.MaxRetries = 1001 },

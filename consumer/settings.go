@@ -17,8 +17,8 @@ import (
 
 // Counter takes the steps that count a message, and keeps the state that operators and other consumers of the queue
 // share. *counter.Counter and *counter.Memory are Counters, which describe the methods; embed one to change some of
-// them. Many goroutines may call the methods at the same time, and again with the same token after an error. With a
-// Counter that is not comparable, such as a struct with a map, a consumer obeys no pause and no skip: pass a pointer.
+// them. Many goroutines may call the methods at the same time, and again with the same token after an error. It must be
+// comparable, such as a pointer: the consumers of a process that have one Counter share what operators say.
 type Counter interface {
 	TTL() time.Duration
 	Check(ctx context.Context) (warnings []string, err error)
@@ -118,6 +118,8 @@ func (c *Consumer) complete() error {
 		return fmt.Errorf("consumer: %w", setting.New("Handler", nil, "a function that handles a message"))
 	case isNil(c.Counter):
 		return refused(c.Queue, "Counter", nil, "made by counter.Dial, counter.New or, in tests, counter.NewMemory")
+	case !reflect.ValueOf(c.Counter).Comparable():
+		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter), "comparable, such as a pointer")
 	}
 	return c.checkTTL()
 }

@@ -2,7 +2,6 @@ package control
 
 import (
 	"log/slog"
-	"reflect"
 	"sync"
 
 	"github.com/strikesmq/strikes/counter"
@@ -20,11 +19,8 @@ type key struct {
 }
 
 // Of returns the Control of a queue, which all consumers of the process share. Call release once when it is not used
-// any more: the last one stops it, and waits for that. Of returns nil if the store is not comparable.
+// any more: the last one stops it, and waits for that.
 func Of(store Store, vhost, queue string, reader counter.Reader, logger *slog.Logger) (k *Control, release func()) {
-	if !reflect.ValueOf(store).Comparable() {
-		return nil, func() {}
-	}
 	wanted := key{store, vhost, queue}
 	controls.mu.Lock()
 	defer controls.mu.Unlock()
