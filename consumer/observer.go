@@ -21,7 +21,7 @@ type Observer interface {
 // Outcome is the end of a delivery, or of an attempt at it, such as ack or retry.
 type Outcome string
 
-// The outcomes. Handle returns OutcomeAck, OutcomeRequeue, OutcomeDeadLetter or OutcomeLeave.
+// The outcomes. Handle returns OutcomeAck, OutcomeRequeue, OutcomeDeadLetter, OutcomeSuperseded or OutcomeLeave.
 const (
 	OutcomeAck        Outcome = "ack"         // handled
 	OutcomeRetry      Outcome = "retry"       // a failed attempt was counted; the next one may begin after Event.Wait
