@@ -62,8 +62,8 @@ func (c *question) ask(ctx context.Context) (found []inspect.Finding, err error)
 }
 
 // refusals says why the store refuses writes: each severe finding but those of an old server, which takes writes, and of
-// this user's permissions, which are not those of the consumers. It finds nothing if the store does not answer, because that is reported
-// by the requests that need it.
+// this user's permissions, which are not those of the consumers. It finds nothing if the store does not answer, because
+// that is reported by the requests that need it.
 func refusals(ctx context.Context, store *counter.Admin) []inspect.Finding {
 	ctx, cancel := context.WithTimeout(ctx, refusalsTimeout)
 	defer cancel()
