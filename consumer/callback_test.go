@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"testing"
 	"testing/synctest"
@@ -27,6 +26,8 @@ type harmfulLog struct {
 	slog.Handler
 	harm func()
 }
+
+func (harmfulLog) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h harmfulLog) Handle(context.Context, slog.Record) error {
 	h.harm()
@@ -57,7 +58,7 @@ func TestHarmfulUserFunctions(t *testing.T) {
 			"Backoff":  func(c *Consumer) { c.Backoff = func(int) time.Duration { harm(); return 0 } },
 			"Observer": func(c *Consumer) { c.Observer = observe(func(Event) { harm() }) },
 			"Logger": func(c *Consumer) {
-				c.Logger, c.Counter = slog.New(harmfulLog{slog.NewTextHandler(io.Discard, nil), harm}), duplicates{c.Counter}
+				c.Logger, c.Counter = slog.New(harmfulLog{slog.DiscardHandler, harm}), duplicates{c.Counter}
 			},
 			"Tracer, at the start":     func(c *Consumer) { c.Tracer = harmfulTracer{harm, none} },
 			"Tracer, at the end":       func(c *Consumer) { c.Tracer = harmfulTracer{none, harm} },

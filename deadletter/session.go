@@ -247,9 +247,6 @@ func (s *session) cause(err error) error {
 	return err
 }
 
-// isLost reports whether the session ended by itself.
-func (s *session) isLost() bool { return s.over || s.conn.IsClosed() }
-
 // lost returns the error for a session that ended by itself.
 func (s *session) lost() error {
 	s.over = true
