@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/pause"
 )
 
 // ErrUndecodable is returned, with ErrInterrupted, for a queue with a message that amqp091-go cannot decode, or that
@@ -86,10 +88,11 @@ type head struct {
 func (h head) equal(o head) bool { return h.n == o.n && h.messages == o.messages }
 
 // pass takes the first messages of the queue one by one, at most so many: so it learns exactly where an undecodable
-// message is. A consumer would receive messages ahead of those that were seen. The first apart of them are held by
-// the session's own channel, the others by another. Until it is closed, which the caller does, the session holds
-// them; nil if an undecodable message ended it.
-func (q *Queue) pass(ctx context.Context, most, apart int) (h head, s *session, others *amqp.Channel, err error) {
+// message is. A consumer would receive messages ahead of those that were seen. It begins once least are there, because
+// the pass before may still return them. The first apart of them are held by the session's own channel, the others by
+// another. Until it is closed, which the caller does, the session holds them; nil if an undecodable message ended it.
+func (q *Queue) pass(ctx context.Context, least, most, apart int) (h head, s *session, others *amqp.Channel,
+	err error) {
 	if s, err = q.open(ctx, &session{single: true}); err != nil {
 		return h, nil, nil, err
 	}
@@ -100,6 +103,9 @@ func (q *Queue) pass(ctx context.Context, most, apart int) (h head, s *session, 
 		}
 	}()
 	if others, err = s.conn.Channel(); err != nil {
+		return h, s, others, s.lost()
+	}
+	if err = awaitReady(ctx, least, s.left); err != nil {
 		return h, s, others, s.lost()
 	}
 	sum := sha256.New()
@@ -126,6 +132,20 @@ func (q *Queue) pass(ctx context.Context, most, apart int) (h head, s *session, 
 		err = nil
 	}
 	return h, s, others, err
+}
+
+// awaitReady waits until at least so many messages are ready, or for as long as a broker may not notice that a
+// connection has ended.
+func awaitReady(ctx context.Context, least int, ready func() (int, error)) error {
+	for begun := time.Now(); least > 0 && time.Since(begun) < lingers; {
+		if n, err := ready(); err != nil || n >= least {
+			return err
+		}
+		if !pause.For(ctx, 100*time.Millisecond) {
+			break // the next request fails
+		}
+	}
+	return nil
 }
 
 // TakeUndecodable takes the first message that cannot be decoded out of the queue, and returns its position. It holds
@@ -160,7 +180,7 @@ func (q *Queue) TakeUndecodable(ctx context.Context, api Management, keep func(m
 	if period == 1 {
 		ahead = max(next.n-first.n, 0)
 	}
-	before, s, others, err := q.pass(ctx, next.n, ahead)
+	before, s, others, err := q.pass(ctx, next.n+1, next.n, ahead)
 	if err != nil {
 		return 0, err
 	}
@@ -188,7 +208,11 @@ func (q *Queue) moved() error {
 func (q *Queue) recurring(ctx context.Context) (first, next head, period int, err error) {
 	var met []head
 	for range mostPasses {
-		h, s, _, err := q.pass(ctx, everything, 0)
+		least := 0
+		if len(met) > 0 {
+			least = met[len(met)-1].n + 1
+		}
+		h, s, _, err := q.pass(ctx, least, everything, 0)
 		if err != nil {
 			return h, h, 0, err
 		}
