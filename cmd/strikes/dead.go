@@ -68,7 +68,8 @@ func (c *deadWhere) addServers(cmd *cobra.Command) {
 	c.AddRecords(cmd)
 	c.AddManagement(cmd)
 	addDeadLetterQueue(cmd.Flags(), &c.deadLetterQueue)
-	cmd.Flags().BoolVar(&c.force, "force", false, "read the dead-letter queue even if that may do harm")
+	cmd.Flags().BoolVar(&c.force, "force", false, "go on even if that may do harm; only a queue with a low delivery "+
+		"limit is still not read")
 }
 
 // yesText is the help of --yes.

@@ -221,7 +221,8 @@ func (c *deadList) messages(ctx context.Context, q *dlq, f deadletter.Filter, li
 	return q.records().EachDead(ctx, f), new(render.FromStore), nil
 }
 
-// sayReading says that a command reads messages and leaves them in the queue, if it may read all, and that takes long.
+// sayReading says that a command reads messages and leaves them in the queue. It does so only if the command may read
+// all, and that takes long.
 func (q *dlq) sayReading(all bool) {
 	if q.ready > tedious && all && q.dead.Handling.Hold {
 		fmt.Fprintf(q.stderr, "reading the %d messages of queue %s, which stay there if you interrupt this\n", q.ready,

@@ -35,10 +35,10 @@ func (a *app) deadShowCommand() *cobra.Command {
 		Long: `The store's record says when and why a message died. Headers and body are read
 from the dead-letter queue, from its head, if it holds 500 messages at most. A
 longer queue is read only for a message without a record, and for --body and
---json: all up to that message. stderr names the rest. If the queue does
-not hold the message, the record is printed without headers and body, stderr
-says what became of it, and the exit code is 3. strikes help dead-letters
-explains IDs and KIND.`,
+--json: all up to that message. stderr says how many were read. If the queue
+does not hold the message, the record is printed without headers and body,
+stderr says why, and the exit code is 3. strikes help dead-letters explains IDs
+and KIND.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1]) },
 	}
 	c.deadWhere.addTo(cmd)

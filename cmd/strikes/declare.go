@@ -128,8 +128,8 @@ func (d *declare) run(ctx context.Context, queue string) error {
 	})
 	if err != nil {
 		if strings.Contains(err.Error(), fmt.Sprintf("queue %q: it exists with ", queue)) {
-			err = fmt.Errorf("%w\nto keep the queue, and give it what a policy can set, run: strikes doctor --fix %s", err,
-				shell.Operands(queue))
+			err = fmt.Errorf("%w\nto keep the queue, and change the settings that a policy can change, run: strikes doctor "+
+				"--fix %s", err, shell.Operands(queue))
 		}
 		return err
 	}
@@ -220,7 +220,7 @@ func parseBinding(text string) (b topology.Binding, hasKey bool) {
 	return topology.Binding{Exchange: string(exchange)}, false
 }
 
-// declared prints what is there now.
+// declared prints the queues, and the exchanges that lead to and from them.
 func declared(w io.Writer, s topology.Spec) error {
 	if s.Partitions > 0 {
 		fmt.Fprintf(w, "%s queues %s to %d, of exchange %s by routing key\n", s.Type,

@@ -140,8 +140,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d.say("RabbitMQ %s, store %s; queue %s with %d orders, %d retries allowed", printable.Text(version, ""), store, d.queue,
-		len(d.orders), demoRetries)
+	d.say("RabbitMQ %s, store %s; queue %s with %d orders, %d retries allowed", printable.Text(version, ""), store,
+		d.queue, len(d.orders), demoRetries)
 	if err := d.publish(ctx); err != nil {
 		return err
 	}

@@ -139,7 +139,7 @@ type verdict struct {
 	wrong                 []string
 }
 
-// judge compares the ends of the orders with the right ones. Some orders may be left in the queue.
+// judge compares the ends of the orders with the right ones. left is the number of orders that are still in the queue.
 func judge(orders []order, ends map[string]end, left int) verdict {
 	v, want, all := verdict{ends: ends}, map[string]end{}, maps.Clone(ends)
 	for _, o := range orders {
@@ -161,7 +161,7 @@ func judge(orders []order, ends map[string]end, left int) verdict {
 	return v
 }
 
-// print shows the proof, and the time from the first order to it.
+// print shows the proof, and how long the orders took.
 func (v *verdict) print(w io.Writer, orders []order, took time.Duration) {
 	fmt.Fprintf(w, "\nThe proof, after all consumers have ended:\n")
 	for _, text := range v.wrong {
@@ -176,6 +176,6 @@ func (v *verdict) print(w io.Writer, orders []order, took time.Duration) {
 		}
 	}
 	fmt.Fprintf(w, "  ok    each other order: %v\n", right[plain])
-	fmt.Fprintf(w, "%d orders: %d handled, %d dead-lettered, none lost. (%.1f s)\n", len(orders), v.handled, v.deadLettered,
-		took.Seconds())
+	fmt.Fprintf(w, "%d orders: %d handled, %d dead-lettered, none lost. (%.1f s)\n", len(orders), v.handled,
+		v.deadLettered, took.Seconds())
 }

@@ -32,12 +32,13 @@ docs/operations.md has a section for the code of each finding. Without a QUEUE
 it examines every queue of the virtual host, except exclusive queues, streams,
 and queues that only take the dead letters of others.
 
-It asks the management API for what AMQP cannot report. Without the API it says
-what it could not see.
+It asks the management API for facts that AMQP does not report. Without the API
+it names the facts that it could not see.
 
 With --fix it shows the steps that fix each QUEUE, asks, takes them, and
-examines the queue again. A step declares what is missing, or sets a policy for
-one queue. The audit log of the queue keeps who did it, and --why.
+examines the queue again. A step declares a missing exchange, queue or binding,
+or sets a policy for one queue. The audit log of the queue keeps who did it, and
+--why.
 
 With --probe it also proves, for each QUEUE, where a requeued message goes, on a
 scratch queue with the same arguments, and that a rejected message arrives, if

@@ -225,7 +225,7 @@ func usualPlace(t *testing.T) string {
 	})
 }
 
-// TestMissingQueue: each command names the one that declares a queue.
+// TestMissingQueue: for a queue that does not exist, each command names strikes declare.
 func TestMissingQueue(t *testing.T) {
 	t.Parallel()
 	queue := declaredQueue(t)

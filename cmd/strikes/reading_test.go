@@ -506,8 +506,8 @@ func TestStatusNamesTheWayOut(t *testing.T) {
 	}
 }
 
-// TestForceSparesALowLimit: not even --force reads a dead-letter queue whose delivery limit is low, because the broker
-// would delete a message that is returned once too often.
+// TestForceSparesALowLimit: even --force does not read a dead-letter queue with a low delivery limit. The broker would
+// delete a message that is returned once too often.
 func TestForceSparesALowLimit(t *testing.T) {
 	t.Parallel()
 	queue := newQueue(t)

@@ -36,14 +36,15 @@ is not in the store, and only counts as unacked. Messages that wait because
 their attempts are not counted are under "waiting".
 
 The store counts the messages that consumers dead-lettered. status compares the
-count with what the dead-letter queue has, and with what strikes dead replay and
-dead drop took off it. While that queue has a consumer, no message is reported
-missing. Messages without an id, and those that the broker dead-letters by
-itself, are not counted. Dead letters in blocked lanes are counted until they
-are replayed or dropped. If messages are missing, or wait in a quorum queue for
-their dead-letter route, status says what is wrong with the route. A dead letter
-is missing until its record expires, or until strikes counter reset QUEUE ID
-accepts that it is gone. strikes help dead-letters says how the queue is found.
+count with the messages in the dead-letter queue, and with those that strikes
+dead replay and dead drop took off it. While that queue has a consumer, no
+message is reported missing. Messages without an id, and those that the broker
+dead-letters by itself, are not counted. Dead letters in blocked lanes are
+counted until they are replayed or dropped. If messages are missing, or wait in
+a quorum queue for their dead-letter route, status names the defect of the
+route. A dead letter is missing until its record expires, or until strikes
+counter reset QUEUE ID accepts that it is gone. strikes help dead-letters says
+how the queue is found.
 
 "not known to the store" are messages in the dead-letter queue beyond those that
 the store counts. Their records were reset, or they are of another queue. Else
@@ -52,9 +53,9 @@ or the store has lost its data. A copy stays when its lane is released, and as
 long as it is there it hides one message that is missing: status compares
 numbers.
 
-Only the management API reports rates, unacked and waiting messages, and what
-others consumed from the dead-letter queue. Its figures are up to 10 s old, so
-those of the queue are under "earlier".`,
+Only the management API reports rates, unacked and waiting messages, and those
+that others consumed from the dead-letter queue. Its figures are up to 10 s old,
+so those of the queue are under "earlier".`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			queue := ""
 			if len(args) > 0 {

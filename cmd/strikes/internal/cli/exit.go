@@ -27,7 +27,7 @@ const ExitCodes = `Exit codes:
   0    done
   1    failed
   2    usage or refused; a queue, exchange, virtual host or database that does
-       not exist; a URL of the wrong scheme
+       not exist; a URL with the wrong scheme
   3    nothing matched
   4    not authorised
   5    the doctor found an error

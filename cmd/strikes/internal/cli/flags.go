@@ -160,7 +160,7 @@ func flagMisuse(cmd *cobra.Command, err error) error {
 	return Misusef("%w (see %s --help)", err, cmd.CommandPath())
 }
 
-// instead returns an unknown flag as it was typed, and says what may be meant.
+// instead returns an unknown flag as it was typed, and suggests a correction where it can.
 func instead(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	shown := dashed(quotable(unknown.GetSpecifiedName()))
 	typed, _, _ := strings.Cut(unknown.GetSpecifiedShortnames(), "=")

@@ -129,8 +129,9 @@ func Close(conn *amqp.Connection) { broker.HangUpWithin(conn, closeTimeout) }
 // handshakeTimeout bounds the wait for a server that may not know TLS.
 const handshakeTimeout = time.Second
 
-// wrongScheme names the scheme to write if the server at a URL speaks TLS and the scheme does not, or the reverse. err
-// is the error of the connection. It returns "" if nothing is wrong, or the server does not answer. It sends no password.
+// wrongScheme names the scheme to write if the server at a URL speaks TLS and the scheme does not, or the reverse.
+// The connection failed with err. wrongScheme returns "" if the scheme is right, or the server does not answer. It
+// sends no password.
 func wrongScheme(ctx context.Context, rawURL string, err error) string {
 	u, _, unreadable := setting.ParseURL(rawURL)
 	if unreadable != nil || u.Host == "" {

@@ -35,7 +35,7 @@ func (o Options) token() (string, error) {
 	return token, nil
 }
 
-// unreadable is an error of os, which quotes the path.
+// unreadable returns the error for a token file that cannot be read. The error of os quotes the path.
 func unreadable(err error) error {
 	return &setting.FieldError{Field: "--http-token-file", Want: "a file that can be read", Value: err.Error()}
 }

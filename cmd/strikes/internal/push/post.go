@@ -192,13 +192,13 @@ func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets [
 	switch {
 	case misconfigured(err):
 		e.heard.Store(false)
-		return consumer.NotCounted(fmt.Errorf("%w: %s: %s; fix the endpoint's certificate or the "+
-			"URL, or give a file of trusted authorities with the environment variable SSL_CERT_FILE", errConfiguration, e.shown(), seen))
+		return consumer.NotCounted(fmt.Errorf("%w: %s: %s; fix the endpoint's certificate or the URL, or give a file of "+
+			"trusted authorities with the environment variable SSL_CERT_FILE", errConfiguration, e.shown(), seen))
 	case !sent:
 		return consumer.NotCounted(fmt.Errorf("%s is out of reach: %s", e.shown(), seen))
 	case method == http.MethodHead:
-		return consumer.NotCounted(fmt.Errorf("%w: %s does not answer HEAD as HTTP: %s; fix the URL, let the endpoint "+
-			"answer HEAD, or ask for no certificate of the client", errConfiguration, e.shown(), seen))
+		return consumer.NotCounted(fmt.Errorf("%w: %s does not answer HEAD as HTTP: %s; fix the URL, or let the endpoint "+
+			"answer HEAD and ask for no client certificate", errConfiguration, e.shown(), seen))
 	case cause != nil:
 		return fmt.Errorf("%w: %s has not responded", cause, e.shown())
 	case answered && p.reused.Load():

@@ -46,8 +46,8 @@ type Endpoint struct {
 	cancel    context.CancelFunc
 }
 
-// New returns an Endpoint for valid Options. It reads the token, and does not ask the endpoint. The
-// error names the flag of consume that is refused; it holds no password and no token.
+// New returns an Endpoint for valid Options. It reads the token, and does not ask the endpoint. The error names the
+// flag of consume that is refused; it holds no password and no token.
 func New(o Options) (*Endpoint, error) {
 	u, err := parseURL(o.URL)
 	if err != nil {

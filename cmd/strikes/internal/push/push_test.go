@@ -101,7 +101,7 @@ func endpoint(t *testing.T, o Options) *Endpoint {
 	return e
 }
 
-// authority is that of each server of httptest.
+// authority has the certificate authority of the servers of httptest.
 var authority = sync.OnceValue(func() *x509.CertPool {
 	s := httptest.NewTLSServer(nil)
 	defer s.Close()

@@ -9,8 +9,8 @@ import (
 // progressEvery is the time between two lines of progress.
 const progressEvery = 5 * time.Second
 
-// Progress returns a function that shows how far long work is, in a line every five seconds: the action, and how many
-// messages it has done. all is negative if it is not known.
+// Progress returns a function that shows the progress of long work. Every five seconds it prints a line with the action
+// and the number of messages that are done. all is negative if it is not known.
 func Progress(w io.Writer) func(doing string, done, all int) {
 	last := time.Now()
 	return func(doing string, done, all int) {
