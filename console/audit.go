@@ -58,8 +58,8 @@ func (c *Console) auditPage(r *http.Request) (page, error) {
 		p.Title = shown(queue) + ": older changes"
 	} else if len(entries) > 0 {
 		last := entries[0]
-		p.Title = fmt.Sprintf("%s: last changed %s ago, %s by %s", shown(queue), printable.Rough(max(time.Since(last.Time), 0)),
-			shown(last.Verb), shown(last.Actor))
+		p.Title = fmt.Sprintf("%s: last changed %s ago, %s by %s", shown(queue),
+			printable.Rough(max(time.Since(last.Time), 0)), shown(last.Verb), shown(last.Actor))
 	}
 	return p, nil
 }

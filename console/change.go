@@ -139,7 +139,7 @@ func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, w
 			v.Facts = append(v.Facts, name)
 			continue
 		}
-		queues[i].Unconsumed = nil // the broker is asked before the pause
+		queues[i].Unconsumed = nil // the broker is asked once the visitor has given the reason
 		switch plan, err := ch.Plan(r.Context(), queues[i], ops.Ask{ID: ch.ID}); {
 		case err == nil:
 			v.Facts = append(v.Facts, shown(plan.Text()))

@@ -108,9 +108,11 @@ func (e examination) Unseen() (n int) {
 	return n
 }
 
-// Wrong are the reports with a finding or an error.
+// Wrong returns the reports with a finding or an error.
 func (e examination) Wrong() []doctor.Report {
-	return slices.DeleteFunc(slices.Clone(e.All), func(r doctor.Report) bool { return r.Err == nil && len(r.Findings) == 0 })
+	return slices.DeleteFunc(slices.Clone(e.All), func(r doctor.Report) bool {
+		return r.Err == nil && len(r.Findings) == 0
+	})
 }
 
 // beyond returns the errors that were found of a queue and that its summary does not show.
@@ -133,7 +135,7 @@ func (e examination) rank(s ops.Summary) int {
 	return 1
 }
 
-// diagnose is the fact of an examination.
+// diagnose returns the title of the page of an examination.
 func (e examination) diagnose(about string) string {
 	severe, mild := e.Errors(), e.Warnings()
 	switch {

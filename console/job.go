@@ -147,7 +147,7 @@ func (c *Console) runJob(ctx context.Context, j *job, run jobWork) {
 	c.changed(j.Queue)
 }
 
-// result is the result of a job as text.
+// result describes the end of a job.
 func (j *job) result(r deadletter.Result, err error) string {
 	parts := []string{fmt.Sprintf("%d of %d %s", r.Done, j.Of, done(j.Verb))}
 	if r.Left > 0 {

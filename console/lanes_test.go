@@ -49,7 +49,7 @@ func TestReplayOfBlockedLanes(t *testing.T) {
 	}
 }
 
-// TestHostileLanes: the page of a queue shows its blocked lanes. A lane may be any text, also none.
+// TestHostileLanes: the page of a queue shows its blocked lanes. A lane may be any text, also an empty one.
 func TestHostileLanes(t *testing.T) {
 	f := newFixture(t, Options{})
 	lanes := []string{hostile, "", strings.Repeat("\u202e<b>", 1024/6), "a\xff\xfe", " a ", "x&lane=y#z"}

@@ -143,13 +143,13 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 	goTo(w, "./")
 }
 
-// logins are the people who gave the token, by the cookie of their browser. They end with the Console.
+// logins has the people who gave the token, by the cookie of their browser. It is forgotten with the Console.
 type logins struct {
 	mu       sync.Mutex
 	byCookie map[string]person
 }
 
-// person has logged in.
+// person is a visitor who is logged in.
 type person struct {
 	name  string
 	until time.Time

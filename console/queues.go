@@ -187,7 +187,8 @@ type sums struct {
 
 // sum adds up an overview.
 func sum(o ops.Overview, last examination, causes map[string]cause) sums {
-	out := sums{Queues: len(o.Queues), Missing: o.Missing, Sound: !last.At.IsZero() && last.Unseen() == 0 && last.Errors() == 0}
+	out := sums{Queues: len(o.Queues), Missing: o.Missing,
+		Sound: !last.At.IsZero() && last.Unseen() == 0 && last.Errors() == 0}
 	reasons := map[string]float64{}
 	for _, s := range o.Queues {
 		if !s.StoreSeen {
