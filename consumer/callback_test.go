@@ -34,7 +34,7 @@ func (h harmfulLog) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-// duplicates is a store that takes each message for one of two with its id, which is logged.
+// duplicates is a store that reports each message as a possible duplicate, which the consumer logs.
 type duplicates struct{ Counter }
 
 func (d duplicates) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {

@@ -21,7 +21,7 @@ func TestSettlementThatCannotBeSent(t *testing.T) {
 	}
 }
 
-// wrapped is a Counter of a comparable type whose value is not. No two consumers could share what operators say.
+// wrapped is a Counter of a comparable type with a value that is not, so consumers could not share its pauses.
 type wrapped struct {
 	Counter
 	labels any

@@ -92,19 +92,19 @@ func (s *settings) observe(ctx context.Context, d *delivery, e Event) {
 	}
 }
 
-// logger returns the Logger, behind a guard; one that is silent if it is nil.
+// logger returns the Logger behind a guard, or a silent one if Logger is nil.
 func (c *Consumer) logger() *slog.Logger {
 	if c.Logger == nil {
 		return slog.New(slog.DiscardHandler)
 	}
-	if _, guarded := c.Logger.Handler().(guardedLog); guarded { // as that of a partition
+	if _, guarded := c.Logger.Handler().(guardedLog); guarded { // c is the consumer of a partition
 		return c.Logger
 	}
 	return slog.New(guardedLog{c.Logger.Handler()})
 }
 
-// guardedLog is the handler of a Logger. It is user code, which may panic or call runtime.Goexit. The line is lost then,
-// and the caller goes on.
+// guardedLog wraps the handler of a Logger, which is user code. If the handler panics or calls runtime.Goexit, the line
+// is lost, and the caller goes on.
 type guardedLog struct{ slog.Handler }
 
 func (g guardedLog) Handle(ctx context.Context, line slog.Record) (err error) {

@@ -155,7 +155,7 @@ func (r *laneRoom) beforeSettlement(ctx context.Context, d *delivery, next step)
 	act := counter.LaneLeave
 	if next == stepDeadLetter {
 		act = counter.LaneBlock
-		<-r.s.acks.Sent() // else a handled message before it could return, and be dead-lettered behind it
+		<-r.s.acks.Sent() // else an earlier message that was handled could return, and be dead-lettered behind this one
 	}
 	next, err := r.ask(ctx, d, act)
 	in.passed = err == nil

@@ -398,8 +398,9 @@ func (b blocksAfter) StepLane(ctx context.Context, step counter.LaneStep) (count
 	return b.Memory.StepLane(ctx, step)
 }
 
-// TestAcksOfALaneGoBeforeItsDeadLetter: the ack of a handled message waits for a message of another lane. It is sent
-// before a message behind it blocks their lane: it could come back, and be dead-lettered behind that one.
+// TestAcksOfALaneGoBeforeItsDeadLetter: the ack of a handled message waits for a slow message of another lane. The
+// session sends the ack before a later message blocks the lane. Else the handled message could return, and be
+// dead-lettered behind the later one.
 func TestAcksOfALaneGoBeforeItsDeadLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := unobserved()

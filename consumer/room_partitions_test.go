@@ -46,8 +46,8 @@ func TestPartitionsRefused(t *testing.T) {
 	}
 }
 
-// TestLaneIsTheRoutingKey: a replay to the partition itself keeps the routing key of before. Headers that were written
-// for another message count as absent.
+// TestLaneIsTheRoutingKey: a message that is replayed to the partition itself keeps its first routing key as its lane.
+// Headers that were written for another message count as absent.
 func TestLaneIsTheRoutingKey(t *testing.T) {
 	replayed := func(of string) amqp.Table {
 		headers := amqp.Table{broker.LineageHeader: amqp.Table{"exchange": "orders", "key": "customer-1"}}

@@ -93,8 +93,9 @@ func TestStopWaitsForHandlers(t *testing.T) {
 	}
 }
 
-// TestASettlementThatHangsClosesTheChannel: a connection that blocks takes no ack. The session does not wait for it. It
-// closes its channel, because the connection may serve other sessions, and the broker takes the delivery back.
+// TestASettlementThatHangsClosesTheChannel: a connection that blocks takes no ack, and the session does not wait for
+// it. The session closes its channel only, because the connection may serve other sessions. Then the broker takes the
+// delivery back.
 func TestASettlementThatHangsClosesTheChannel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, slow := unobserved(), make(chan struct{})

@@ -17,8 +17,9 @@ import (
 
 // Counter takes the steps that count a message, and keeps the state that operators and other consumers of the queue
 // share. *counter.Counter and *counter.Memory are Counters, which describe the methods; embed one to change some of
-// them. Many goroutines may call the methods at the same time, and again with the same token after an error. It must be
-// comparable, such as a pointer: the consumers of a process that have one Counter share what operators say.
+// them. Many goroutines may call the methods at the same time, and again with the same token after an error. A
+// Counter must be comparable, such as a pointer, because the consumers of a process that have one Counter share its
+// pauses and skips.
 type Counter interface {
 	TTL() time.Duration
 	Check(ctx context.Context) (warnings []string, err error)
