@@ -148,7 +148,7 @@ func stepArgs(s step, a Attempt, limit int, now time.Time, args []any) []any {
 			all = append(all, arg)
 		}
 	}
-	// The script takes absent limits as 0. Each argument costs the server a sixtieth of a step.
+	// The script takes an absent limit as 0, and each argument costs the server time.
 	for len(all) > least && all[len(all)-1] == any(int64(0)) {
 		all = all[:len(all)-1]
 	}

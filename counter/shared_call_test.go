@@ -10,13 +10,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestStepsShareACall: a step that shares a call with others gets the reply and leaves the record that it would alone,
-// whichever steps come before it.
+// TestStepsShareACall: a step that shares a call gets the same reply, and leaves the same record, as a step that is
+// sent alone. The steps before it in the call change neither.
 func TestStepsShareACall(t *testing.T) {
 	server := miniredis.RunT(t)
 	c := dialTest(t, "redis://"+server.Addr())
 	delay, progress := Delay{CopyNumber: 1, Above: time.Minute, Lease: time.Minute, Body: "ab"}, Progress{Breaker: 5}
-	// take takes START and FAIL of nine messages in a queue, beginning with one of them.
+	// take sends START, then FAIL, of nine messages of a queue: in one call if shared, with the message first at its
+	// beginning. It returns the replies and records.
 	take := func(queue string, first int, shared bool) map[string]string {
 		server.SetTime(time.Unix(1_700_000_000, 0))
 		of := func(id string, d Delay, p Progress) Attempt {

@@ -41,7 +41,7 @@
 --                  override replaces a limit above 0, and the message's own limit replaces both
 --   6  age         ms since this process received the delivery, if it is not redelivered and this is its first
 --                  attempt; else -1
--- START and FAIL may be sent without their last arguments, which begin with max_age, if no further argument follows.
+-- START and FAIL may leave out max_age and the arguments after it, if the call has none of those that follow here.
 --
 -- START and FAIL of a consumer with delay queues, or of a delivery that came through it, have one more argument at
 -- their end:
@@ -155,15 +155,15 @@ local PAUSED = 2592000000 -- ms that a pause, and the record of the message that
 local POLL = 10000   -- ms until a delivery asks again whether another attempt at its message still runs
 local REMOVED = 'removed %d+ 0 0\n$' -- the note that the dead letter was replayed or dropped
 
--- Each call looks these up once: a step would do so fifty times.
+-- A call looks up these functions once. Without that, each step would look them up some fifty times.
 local call, KEYS, ARGV, max, min = redis.call, KEYS, ARGV, math.max, math.min
 local format, find, match, sub, gsub = string.format, string.find, string.match, string.sub, string.gsub
 
--- decode reads a record; nil: the text is none. All steps of a call use one table for it, because a new table costs a
--- tenth of a step. Without a text it returns the record of a message that has none. Each field is text as it is stored,
--- also a number, because most fields are written as they were read: add 0 to compare one, and format one that changes.
--- Only copy, top and lease, of a moved message, are numbers. last is the ms from first; was is the state that is
--- stored; noted is the entry that a step puts in front of the history.
+-- decode reads a record; nil: the text is none. All steps of a call use one table for it, because it takes long to
+-- make a new one. Without a text it returns the record of a message that has none. Each field is text as it is stored,
+-- also a number, because most fields are written as they were read. So add 0 to compare one, and format one that
+-- changes. Only copy, top and lease, of a moved message, are numbers. last is the ms from first. was is the state that
+-- is stored. noted is the entry that a step puts in front of the history.
 local record = {}
 local function decode(text)
   local r = record
@@ -529,7 +529,7 @@ local function take(decide)
     max_age = #age < 14 and match(age, '^%d+$') and tonumber(age),
   }
   local replies, width = {}, (#ARGV - 1) / (#KEYS - 4)
-  local s = { width = width } -- one table too
+  local s = { width = width } -- one table for all steps, as decode has for their records
   for n = 5, #KEYS do
     local text, at = redis.pcall('GET', KEYS[n]), (n - 5) * width + 1
     local r = type(text) ~= 'table' and decode(text)
