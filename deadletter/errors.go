@@ -16,9 +16,9 @@ var (
 	// says why.
 	ErrUnsafe = errors.New("deadletter: not safe")
 
-	// ErrWorn is returned, with ErrUnsafe, for a queue with a low delivery limit, at which the broker deletes what was
-	// read, or with a message that was returned half as often as the limit allows. Only a Replay or a Drop of everything
-	// is safe: neither returns a message.
+	// ErrWorn is returned, with ErrUnsafe, for a queue with a low delivery limit: the broker deletes a message that is
+	// returned more often. A read that has begun returns it at a message that was returned half as often as the limit
+	// allows. Only a Replay or a Drop of everything is safe: neither returns a message.
 	ErrWorn = fmt.Errorf("%w", ErrUnsafe)
 
 	// ErrBusy is returned, before anything is touched, while another program consumes from the queue. Of several calls

@@ -39,8 +39,8 @@ type Handling struct {
 // endures reports whether messages may be returned often.
 func (h Handling) endures() bool { return h.Hold && (h.Limit == 0 || h.Limit >= broker.EnoughReturns) }
 
-// check refuses to read a queue further with a message that was returned half as often as its limit allows. Each
-// refusal returns it once more.
+// check refuses to read on at a message that was returned half as often as the limit of its queue allows. Each refusal
+// returns the message once more.
 func (h Handling) check(queue string, returns int64) error {
 	if h.Limit == 0 || returns < h.Limit/2 {
 		return nil

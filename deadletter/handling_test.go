@@ -67,8 +67,8 @@ func TestHandling(t *testing.T) {
 	}
 }
 
-// TestWorn: a queue is not read if its limit is low, nor further than a message that was returned half as often as the
-// limit allows.
+// TestWorn: a queue with a low limit is not read. A read of any other stops at a message that was returned half as
+// often as the limit allows.
 func TestWorn(t *testing.T) {
 	const million = 1_000_000
 	for _, tt := range []struct {

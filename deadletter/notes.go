@@ -42,14 +42,14 @@ func (n *notes) add(messages []*Message) {
 	}
 }
 
-// send notes the removals, unless there was a note a moment ago, or one that failed.
+// send notes the removals, unless the last note was a moment ago, or one failed.
 func (n *notes) send(ctx context.Context) {
 	if n.err == nil && len(n.removed) > 0 && time.Since(n.noted) >= noteEvery {
 		n.err = n.note(ctx)
 	}
 }
 
-// finish notes the rest, and what failed, even if ctx is done. Repeating a note is harmless.
+// finish notes the rest, and repeats the note that failed, even if ctx is done. Repeating a note is harmless.
 func (n *notes) finish(ctx context.Context) {
 	if len(n.removed) == 0 {
 		return

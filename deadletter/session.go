@@ -54,8 +54,8 @@ func (q *Queue) open(ctx context.Context, s *session) (*session, error) {
 		case !errors.Is(err, errLocked):
 			return nil, err
 		case time.Since(begun) > lingers:
-			return nil, fmt.Errorf("%w, which locks queue %q with the exclusive queue %q: wait for it, or stop it", ErrBusy, q.Name,
-				q.Name+lockSuffix)
+			return nil, fmt.Errorf("%w, which locks queue %q with the exclusive queue %q: wait for it, or stop it", ErrBusy,
+				q.Name, q.Name+lockSuffix)
 		case !pause.For(ctx, 100*time.Millisecond):
 			return nil, ctx.Err()
 		}
