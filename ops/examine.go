@@ -61,9 +61,9 @@ func (c *question) ask(ctx context.Context) (found []inspect.Finding, err error)
 	return slices.Concat(doctor.Alarms(ctx, c.conn, need), refusals(ctx, c.Store), found), err
 }
 
-// refusals says why the store refuses writes: each severe finding but those of an old server, which takes writes, and of
-// this user's permissions, which are not those of the consumers. It finds nothing if the store does not answer, because
-// that is reported by the requests that need it.
+// refusals returns the severe findings that say why the store refuses writes. It leaves out an old server, because that
+// takes writes, and the permissions of this user, because the consumers have others. It returns nothing if the store
+// does not answer: the requests that need the store report that.
 func refusals(ctx context.Context, store *counter.Admin) []inspect.Finding {
 	ctx, cancel := context.WithTimeout(ctx, refusalsTimeout)
 	defer cancel()

@@ -51,7 +51,7 @@ type Summary struct {
 	Blocked   time.Duration `json:"-"`
 	Retrying  int           `json:"retrying"` // messages with a counted failure or crash, or whose attempt is in the store
 	Forgotten int           `json:"forgotten,omitempty"`
-	// messages that are not counted, of all processes; since and why of the one that waits for longest
+	// messages whose attempts are not counted, in all processes together; Since is that of the longest wait
 	Waiting *WaitingMessages `json:"waiting,omitempty"`
 	Dead    DeadLetters      `json:"dead_lettered"`
 

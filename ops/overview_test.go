@@ -236,7 +236,7 @@ func TestDeletedQueue(t *testing.T) {
 	}
 }
 
-// TestDelayQueues are found in a list of queues.
+// TestDelayQueues: the delay queues are found in a list of queues, the shortest delay first.
 func TestDelayQueues(t *testing.T) {
 	listed := map[string]broker.Listed{}
 	for name, ready := range map[string]int{"strikes.delay.lost": 2, "strikes.delay.1m": 3, "orders": 4,

@@ -149,7 +149,7 @@ func (c *Collector) list(ctx context.Context, conn *amqp.Connection) (sight, err
 	return s, nil
 }
 
-// judgePartitions adds the facts about its partitions to those of a queue.
+// judgePartitions gives each partitioned queue the findings and the dead-letter queue of its partitions.
 func (s *sight) judgePartitions(known inspect.Graph, all map[string][]string) {
 	for name, of := range all {
 		each := make([][]inspect.Finding, len(of))
@@ -208,7 +208,7 @@ func (c *Collector) depthsOf(ctx context.Context, conn *amqp.Connection) (sight,
 	return s, asking.Wait()
 }
 
-// wanted returns the queues to summarise, each once: those of the last list if there is none now.
+// wanted returns the queues to summarise, each once. If the present list failed, they are those of the last one.
 func (c *Collector) wanted() []string {
 	names := c.Names
 	if len(names) == 0 {

@@ -16,7 +16,8 @@ type faulty struct {
 func (f faulty) Examine(context.Context) ([]counter.Finding, error) { return f.found, nil }
 func (faulty) Close() error                                         { return nil }
 
-// TestRefusals: status shows a store that takes no write now, not one that is old, or whose commands its own user lacks.
+// TestRefusals: status shows that a store takes no writes now. It does not show that a server is old, or that its own
+// user lacks permissions.
 func TestRefusals(t *testing.T) {
 	c := counter.Over(faulty{found: []counter.Finding{
 		{Code: "store-version", Severe: true}, {Code: "store-acl", Severe: true}, {Code: "store-evicts"},

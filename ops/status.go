@@ -26,7 +26,7 @@ type Status struct {
 	Limit      *Limit            `json:"limit,omitempty"`
 	Blocking   []Message         `json:"blocking"`
 	Blocked    int               `json:"blocked"`           // messages, with those beyond Collector.Most
-	Waiting    []WaitingMessages `json:"waiting,omitempty"` // messages that are not counted, by reason
+	Waiting    []WaitingMessages `json:"waiting,omitempty"` // whose attempts are not counted, by reason
 	Dead       DeadLetters       `json:"dead_lettered"`
 
 	// Findings are errors that the doctor finds, and members that are down, up to 10 s old. If dead letters are
@@ -35,7 +35,7 @@ type Status struct {
 
 	BlockedLanes int      `json:"blocked_lanes,omitempty"`
 	Notes        []string `json:"notes,omitempty"` // each part that could not be read, and why; not escaped
-	Assumed      string   `json:"-"`               // the one of them that says that Dead.Queue is a guess; empty: it is known
+	Assumed      string   `json:"-"`               // the note that Dead.Queue is a guess; empty: it is known
 
 	Breaker     *Breaker      `json:"breaker,omitempty"` // nil: it is closed
 	Paused      *counter.Note `json:"paused,omitempty"`

@@ -156,8 +156,8 @@ type Holding struct {
 	Only bool `json:"only"`
 }
 
-// waitingBy returns the messages that processes hold, the longest waiting first. Those with the same reason are together:
-// in an outage all have the same.
+// waitingBy returns the messages that processes hold, the longest waiting first. It puts those with one reason
+// together, because in an outage all have the same reason.
 func waitingBy(all []counter.ConsumerState) (out []WaitingMessages) {
 	all = slices.DeleteFunc(slices.Clone(all), func(s counter.ConsumerState) bool { return s.Waiting.Messages == 0 })
 	since := func(s counter.ConsumerState) time.Time { return s.Seen.Add(-s.Waiting.For) }
