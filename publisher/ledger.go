@@ -62,7 +62,7 @@ func (l *ledger) take(o *outgoing) bool {
 	return true
 }
 
-// putBack undoes take for a message of which no byte was sent. It returns false if o was settled with its session.
+// putBack undoes take for a message of which no byte was sent. It returns false if the end of the session settled o.
 func (l *ledger) putBack(o *outgoing) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -150,9 +150,9 @@ func TestWriterTakesNothingAfterItsSession(t *testing.T) {
 	}
 }
 
-// TestADroppedMessageFreesItsSlot: a write that hangs in a lost connection may return a message long after its caller
-// has given it up, or after its session was judged. Its slot of the window is freed once, so that later messages find
-// one.
+// TestADroppedMessageFreesItsSlot: a write that hangs in a lost connection may return a message late. Its caller may
+// have given it up by then, or the end of the session may have settled it. Its slot of the window is freed once, so
+// that a later message can take it.
 func TestADroppedMessageFreesItsSlot(t *testing.T) {
 	for name, tc := range map[string]struct {
 		meanwhile func(*Publisher, *outgoing)

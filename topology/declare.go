@@ -114,7 +114,7 @@ func insist(ctx context.Context, declare func() error) error {
 	}
 }
 
-// step declares one queue, one exchange, or one binding (neither).
+// step declares a queue, an exchange, or a binding if both names are empty.
 type step struct {
 	what            string
 	do              func(*amqp.Channel) error

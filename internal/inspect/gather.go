@@ -137,8 +137,8 @@ const (
 )
 
 // explore follows the dead letters of f, and looks up their exchanges and queues. If they reach no queue, it also looks
-// for the exchange and the dead-letter queue with the usual names: the plan that fixes the route depends on them, and on
-// where the exchange leads.
+// for the exchange and the dead-letter queue with the usual names, and follows that exchange. The plan that fixes the
+// route depends on these.
 func (g gatherer) explore(ctx context.Context, f *Facts) error {
 	f.Known = Graph{Exchanges: map[string]Exchange{}, Queues: map[string]*broker.Queue{}}
 	var err error

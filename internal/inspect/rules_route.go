@@ -181,8 +181,8 @@ func loopRule(f Facts, _ Need, report func(Finding)) {
 	}
 }
 
-// sortLoops returns the loops that dead letters take immediately, or when a queue rejects; and those that wait for a
-// TTL, which may be that of the queue itself if the loop passes another queue.
+// sortLoops returns two kinds of loops. Dead letters take those of now immediately, or when a queue rejects, and those
+// of later after a TTL. That may be the TTL of the queue itself if the loop passes another queue.
 func (f Facts) sortLoops() (now, later []Loop) {
 	ttl, _ := f.TTL()
 	for _, l := range f.Route.Loops {

@@ -45,7 +45,7 @@ func New(ctx context.Context, target string) (*Proxy, error) { return NewStore(c
 // NewStore starts a proxy of a store that speaks RESP2, as Redis does, at target, HOST:PORT. It asks treat about each
 // request; nil: it passes on bytes, as New does. The words of a request begin with the command. Several goroutines may
 // call treat. A connection that loses something stays open, as it does when a network drops packets: the client finds
-// out by its own timeout. It ends as New's does.
+// out by its own timeout. It ends as the proxy of New does.
 func NewStore(ctx context.Context, target string, treat func(words []string) Treatment) (*Proxy, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
