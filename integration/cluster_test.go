@@ -56,7 +56,8 @@ func startRedisCluster(t *testing.T, timeout time.Duration) *redisCluster {
 	return c
 }
 
-// whole fails unless the node sees a whole cluster, and can fail: a master's replica has its data.
+// whole returns an error unless the node sees a whole cluster and is connected with its replica or its master. So the
+// cluster can lose a master.
 func whole(t *testing.T, node *servers.Redis) error {
 	return node.Do(func(rdb *redis.Client) error {
 		state, role := rdb.ClusterInfo(t.Context()).Val(), rdb.Info(t.Context(), "replication").Val()

@@ -154,8 +154,8 @@ func TestDelayAudit(t *testing.T) {
 }
 
 // TestDelayKilled kills processes while they move messages. No message is lost, handled again after the success of a
-// copy, or dead-lettered unless it is blamed, and none gets an attempt too many. Each is moved four times: the store and
-// the delay queues work with shorter times than the consumer.
+// copy, or given an attempt too many. None is dead-lettered unless it is blamed. Each is moved four times, because the
+// store and the delay queues work with shorter times than the consumer.
 func TestDelayKilled(t *testing.T) {
 	t.Parallel() // most of it is waiting
 	delayQueue := *delayWait / 5
@@ -182,7 +182,7 @@ func TestDelayKilled(t *testing.T) {
 	cmd := w.start(t)
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	audit := w.audit(t)
-	// a dead letter is handled no more
+	// a dead letter is not handled any more
 	left := func() int { return audit.Lost + audit.Blamed - q.depth(q.name+".dlq") }
 	for over := time.Now().Add(15 * time.Minute); left() > 0 && time.Now().Before(over); audit = w.audit(t) {
 		time.Sleep(max(*delayWait/20, time.Second/4)) // of a poll

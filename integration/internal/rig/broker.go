@@ -253,8 +253,8 @@ func (b *Broker) Depth(queue string) (int, error) {
 	return q.Messages, err
 }
 
-// Returned is Depth once a queue has no consumer any more: the broker gives back the messages of a process that ends
-// without a word only when it notices that.
+// Returned is Depth once a queue has no consumer any more. If a process is killed, the broker returns its messages only
+// when it notices that.
 func (b *Broker) Returned(ctx context.Context, queue string) (int, error) {
 	var q amqp.Queue
 	err := poll.Until(ctx, time.Minute, "the consumers to be gone", func() (err error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
-// Store is a Redis: a private one, or one that is left alone. Or it is a private database.
+// Store is a private Redis, or a private database.
 type Store struct {
 	URL      string
 	One      *servers.Redis

@@ -130,8 +130,7 @@ func (c config) validate() error {
 }
 
 // validateTogether refuses flags that do not go together. Workers in other languages know only a part of the plans for
-// those in Go. consume does not know when the endpoint gives up a request
-// that it has cancelled.
+// those in Go. consume does not know when the endpoint gives up a request that it has cancelled.
 func (c config) validateTogether() error {
 	speaks := func(name string) bool { return slices.Contains(c.languages, name) }
 	set := map[string]bool{

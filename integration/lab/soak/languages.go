@@ -22,7 +22,7 @@ import (
 // to the history before it goes on. It ends when its standard input ends, and stops at SIGTERM.
 const inGo = "go"
 
-// programOf returns the command of a worker in a language, from the root of the repository; none: this program itself.
+// programOf returns the command of a worker in a language, from the root of the repository; nil: this program is it.
 func programOf(language string) []string {
 	switch language {
 	case "python":
