@@ -225,7 +225,7 @@ type different struct {
 func (d different) Error() string { return d.text }
 func (d different) Unwrap() error { return d.reply }
 
-// typed is a value in the broker's refusal.
+// typed matches a value in the broker's refusal of a queue, which has its type too: the value '5' of type 'signedint'.
 var typed = regexp.MustCompile(`the value ('.*?') of type '\w+'`)
 
 // difference reads the broker's refusal: "… inequivalent arg 'type' for exchange 'x' in vhost '/': received 'topic' but
