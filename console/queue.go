@@ -23,7 +23,7 @@ type queueView struct {
 	Curves  []curve
 	Groups  ops.Groups // of the dead letters
 	Counted time.Time  // when they were counted
-	Lanes   laneList   // the first blocked ones
+	Lanes   laneList   // those that are blocked for longest
 }
 
 // queueOf returns the queue that a request names. The routes of a queue have checked it.

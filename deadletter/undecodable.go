@@ -87,10 +87,11 @@ type head struct {
 
 func (h head) equal(o head) bool { return h.n == o.n && h.messages == o.messages }
 
-// pass takes the first messages of the queue one by one, at most so many: so it learns exactly where an undecodable
-// message is. A consumer would receive messages ahead of those that were seen. It begins once least are there, because
-// the pass before may still return them. The first apart of them are held by the session's own channel, the others by
-// another. Until it is closed, which the caller does, the session holds them; nil if an undecodable message ended it.
+// pass takes the first messages of the queue one by one, most of them at most. So it learns exactly where an
+// undecodable message is, while a consumer would receive messages ahead of those that were seen. It begins once the
+// queue has least messages, because the broker may still take back those of the last pass. The session's own channel
+// holds the first apart of them, and another channel the others. The session holds them until the caller closes it. It
+// is nil if an undecodable message ended it.
 func (q *Queue) pass(ctx context.Context, least, most, apart int) (h head, s *session, others *amqp.Channel,
 	err error) {
 	if s, err = q.open(ctx, &session{single: true}); err != nil {
@@ -134,8 +135,8 @@ func (q *Queue) pass(ctx context.Context, least, most, apart int) (h head, s *se
 	return h, s, others, err
 }
 
-// awaitReady waits until at least so many messages are ready, or for as long as a broker may not notice that a
-// connection has ended.
+// awaitReady waits until least messages are ready. It gives up after lingers: by then a broker has noticed that a
+// connection ended.
 func awaitReady(ctx context.Context, least int, ready func() (int, error)) error {
 	for begun := time.Now(); least > 0 && time.Since(begun) < lingers; {
 		if n, err := ready(); err != nil || n >= least {

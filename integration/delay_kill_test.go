@@ -172,7 +172,7 @@ func TestDelayKilled(t *testing.T) {
 	begin, deaths := time.Now(), map[string]int{}
 	for n := range *delayKills {
 		for _, point := range delayPoints {
-			// If all died at their first moves, many more of the messages that run isolated meanwhile would be blamed.
+			// If each process died at its first move, many more messages that run isolated meanwhile would be blamed.
 			w.Point, w.After = point, int64(n%10)
 			deaths[point] += btoi(w.dies(t))
 		}

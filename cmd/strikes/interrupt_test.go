@@ -192,8 +192,8 @@ func TestConsumeEndedAtOnce(t *testing.T) {
 	}
 }
 
-// TestReplayInterrupted cuts a replay off: it says so, and how far it came. Once all are published, it does not say to
-// run the command again, which would replay those that have failed again.
+// TestReplayInterrupted interrupts a replay, which says so, and how many messages it replayed. Once all are published,
+// it does not tell the reader to run the command again: that would replay the messages that have failed again.
 func TestReplayInterrupted(t *testing.T) {
 	t.Parallel()
 	queue := newQueue(t)
