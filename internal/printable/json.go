@@ -24,19 +24,21 @@ func JSON(text []byte, most int) (indented string, ok bool) {
 	return string(text[:min(len(text), most)]), true
 }
 
-// isDeep takes brackets in strings for levels, too: the text is not indented then.
+// isDeep reports whether a valid JSON text is nested deeper than deepestIndent.
 func isDeep(text []byte) bool {
-	depth := 0
-	for _, b := range text {
-		switch b {
-		case '[', '{':
+	depth, quoted := 0, false
+	for i := 0; i < len(text) && depth <= deepestIndent; i++ {
+		switch b := text[i]; {
+		case b == '"':
+			quoted = !quoted
+		case quoted && b == '\\':
+			i++ // the next byte ends no string
+		case quoted:
+		case b == '[', b == '{':
 			depth++
-		case ']', '}':
+		case b == ']', b == '}':
 			depth--
 		}
-		if depth > deepestIndent {
-			return true
-		}
 	}
-	return false
+	return depth > deepestIndent
 }

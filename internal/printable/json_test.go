@@ -34,15 +34,17 @@ func TestJSON(t *testing.T) {
 // TestDeepJSON: nested arrays cost about as much as is shown of them.
 func TestDeepJSON(t *testing.T) {
 	const depth, shown = 9000, 64 << 10
-	text := []byte("[" + strings.Repeat(strings.Repeat("[", depth)+strings.Repeat("]", depth)+",", 8) + "1]")
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	got, ok := JSON(text, shown)
-	runtime.ReadMemStats(&after)
-	if !ok || len(got) > shown+1<<10 {
-		t.Errorf("%v, %d bytes", ok, len(got))
-	}
-	if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
-		t.Errorf("%d bytes of JSON took %d bytes of memory", len(text), took)
+	deep := strings.Repeat(strings.Repeat("[", depth)+strings.Repeat("]", depth)+",", 8) + "1]"
+	for _, text := range []string{"[" + deep, `["` + strings.Repeat("]", depth) + `\"",` + deep} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got, ok := JSON([]byte(text), shown)
+		runtime.ReadMemStats(&after)
+		if !ok || len(got) > shown+1<<10 {
+			t.Errorf("%v, %d bytes", ok, len(got))
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > 1<<20 {
+			t.Errorf("%d bytes of JSON took %d bytes of memory", len(text), took)
+		}
 	}
 }
