@@ -88,11 +88,11 @@ func (l *ledger) noteReturn(r amqp.Return) {
 }
 
 // settle settles o by the broker's answer, or with otherwise if it has not answered. It returns false if o is settled
-// already.
+// already, or was put back.
 func (l *ledger) settle(o *outgoing, otherwise error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.settleLocked(o, otherwise)
+	return o.state == writing && l.settleLocked(o, otherwise)
 }
 
 // withdraw settles o with err if no byte of it was sent, and returns whether it did.

@@ -52,6 +52,9 @@ func TestLedgerWithdrawsOnlyWhatWasNotSent(t *testing.T) {
 		t.Fatal("a message being written was withdrawn")
 	}
 	l.putBack(o)
+	if l.settle(o, nil) {
+		t.Fatal("a message that was put back was settled as one that may have been sent")
+	}
 	if !l.withdraw(o, ErrClosed) || l.take(o) {
 		t.Fatal("a withdrawn message was taken")
 	}
