@@ -486,7 +486,8 @@ func TestStatusNamesTheWayOut(t *testing.T) {
 	code, out, errs := inProcess(t, queue, "status", queue)
 	for _, want := range []string{
 		`undecoded  a message ends every session that receives it: its headers\x1b; it is at the head of the queue` + "\n",
-		"           stop the consumers, and strikes " + wayOut,
+		"a quorum queue dead-letters it at its delivery limit; on a queue without one stop the consumers, and\n",
+		"           strikes " + wayOut,
 	} {
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("exit code %d: no %q in %s%s", code, want, out, errs)

@@ -41,8 +41,8 @@ func Status(s ops.Status) string {
 			from = "PARTITION"
 		}
 		p.add("undecoded  %s: %s", undecodable, printable.Line(s.Undecodable, 300))
-		p.add("           stop the consumers, and strikes dead drop --dead-letter-queue %s --undecodable "+
-			"--to FILE %s", from, queue)
+		p.add("           a quorum queue dead-letters it at its delivery limit; on a queue without one stop the consumers, and")
+		p.add("           strikes dead drop --dead-letter-queue %s --undecodable --to FILE %s", from, queue)
 	}
 	if s.Limit != nil {
 		p.add("limit      %s", Limit(*s.Limit))
