@@ -34,6 +34,11 @@ func (h harmfulLog) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
+// deafLog panics when it is asked whether it takes a line.
+type deafLog struct{ slog.Handler }
+
+func (deafLog) Enabled(context.Context, slog.Level) bool { panic("harm") }
+
 // duplicates is a store that reports each message as a possible duplicate, which the consumer logs.
 type duplicates struct{ Counter }
 
@@ -60,6 +65,7 @@ func TestHarmfulUserFunctions(t *testing.T) {
 			"Logger": func(c *Consumer) {
 				c.Logger, c.Counter = slog.New(harmfulLog{slog.DiscardHandler, harm}), duplicates{c.Counter}
 			},
+			"Logger, at its level":     func(c *Consumer) { c.Logger = slog.New(deafLog{slog.DiscardHandler}) },
 			"Tracer, at the start":     func(c *Consumer) { c.Tracer = harmfulTracer{harm, none} },
 			"Tracer, at the end":       func(c *Consumer) { c.Tracer = harmfulTracer{none, harm} },
 			"Tracer, with no contexts": func(c *Consumer) { c.Tracer = harmfulTracer{none, none} },

@@ -103,9 +103,15 @@ func (c *Consumer) logger() *slog.Logger {
 	return slog.New(guardedLog{c.Logger.Handler()})
 }
 
-// guardedLog wraps the handler of a Logger, which is user code. If the handler panics or calls runtime.Goexit, the line
-// is lost, and the caller goes on.
+// guardedLog wraps the handler of a Logger, which is user code. If the handler panics, or calls runtime.Goexit in Handle,
+// the line is lost, and the caller goes on.
 type guardedLog struct{ slog.Handler }
+
+// Enabled is asked for each event, so it has no goroutine of its own.
+func (g guardedLog) Enabled(ctx context.Context, level slog.Level) (is bool) {
+	defer func() { _ = recover() }()
+	return g.Handler.Enabled(ctx, level)
+}
 
 func (g guardedLog) Handle(ctx context.Context, line slog.Record) (err error) {
 	apart(func() { err = g.Handler.Handle(ctx, line) })
