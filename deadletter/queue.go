@@ -77,14 +77,14 @@ func (q *Queue) mayTake() error {
 
 // mayRead returns an error where it is not safe to read the queue.
 func (q *Queue) mayRead() error {
-	unsafe := ErrUnsafe
 	switch h := q.Handling; {
 	case h.endures():
 		return nil
 	case h.Limit > 0 && h.Limit < broker.EnoughReturns:
-		unsafe = ErrWorn
+		return fmt.Errorf("%w to read queue %q: %s; or replay or drop everything, which returns nothing", ErrWorn, q.Name,
+			h.Why)
 	}
-	return fmt.Errorf("%w to read queue %q: %s", unsafe, q.Name, q.Handling.Why)
+	return fmt.Errorf("%w to read queue %q: %s", ErrUnsafe, q.Name, q.Handling.Why)
 }
 
 // Depth returns how many messages are ready in the queue. It returns ErrBusy while the queue has a consumer, whose

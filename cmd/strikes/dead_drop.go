@@ -82,7 +82,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	begin, end := q.audit(ctx, c.given(), v.verb, filterText(v.filter, c.most))
-	q.warnInterrupt()
+	q.warnInterrupt(f)
 	want := seek(f)
 	result, err := q.dead.Drop(ctx, f, most, func(messages []*deadletter.Message) error {
 		begin()

@@ -125,7 +125,7 @@ func (q *dlq) judge(ctx context.Context, force bool) error {
 			h.Why += "; the management API was tried at its usual address (--management-url names another): " + tried.Error()
 		}
 		if h := &q.dead.Handling; force {
-			h.Take, h.Hold = true, h.Limit == 0 || h.Limit >= broker.EnoughReturns
+			h.Take, h.Hold = true, !lowLimit(*h)
 		}
 		found, now, _ := broker.FindQueue(ctx, conn, q.dead.Name)
 		if found == broker.Yes && (now.Messages > 0 || now.Consumers == 0) { // else a consumer may hold all of them
@@ -134,6 +134,9 @@ func (q *dlq) judge(ctx context.Context, force bool) error {
 		return ctx.Err()
 	})
 }
+
+// lowLimit reports whether the queue is never read, not even with --force.
+func lowLimit(h deadletter.Handling) bool { return h.Limit > 0 && h.Limit < broker.EnoughReturns }
 
 // notePartition says that a queue is a partition of another one, unless that is empty.
 func notePartition(stderr io.Writer, queue, of string) {
@@ -228,11 +231,10 @@ func goOn(err error, command string) error {
 	return err
 }
 
-// warnInterrupt prints the effect of an interruption of a replay or drop of everything, if it has one.
-func (q *dlq) warnInterrupt() {
-	if q.dead.Handling.Take && q.dead.Handling.Why != "" {
-		why := printable.Text(q.dead.Handling.Why, "")
-		fmt.Fprintf(q.stderr, "do not interrupt this often: queue %s: %s\n", q.where(), why)
+// warnInterrupt prints the effect of an interruption of a replay or drop, if it has one.
+func (q *dlq) warnInterrupt(f deadletter.Filter) {
+	if h := q.dead.Handling; h.Take && h.Why != "" && (h.Hold || f.Everything()) {
+		fmt.Fprintf(q.stderr, "do not interrupt this often: queue %s: %s\n", q.where(), printable.Text(h.Why, ""))
 	}
 }
 
@@ -253,8 +255,11 @@ func (q *dlq) none(want *wanted) error {
 		return q.held
 	}
 	if q.unseen > 0 {
-		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", deadletter.ErrUnsafe,
-			q.dead.Name)
+		unsafe := deadletter.ErrUnsafe
+		if lowLimit(q.dead.Handling) {
+			unsafe = deadletter.ErrWorn
+		}
+		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", unsafe, q.dead.Name)
 	}
 	others := want.Filter
 	others.Group, others.Source = "", ""

@@ -94,7 +94,7 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	r.Max = most
 	begin, end := q.audit(ctx, c.given(), v.verb, filterText(v.filter, c.most))
 	r.OnBegin = func() error { begin(); return nil }
-	q.warnInterrupt()
+	q.warnInterrupt(r.Filter)
 	t := &report{Streams: c.Streams, want: seek(r.Filter)}
 	if c.json {
 		t.json = jsonl.NewEncoder(c.Out)

@@ -224,5 +224,5 @@ var raised = regexp.MustCompile(`(declare it again with x-delivery-limit=(\d+))(
 
 // InFlags returns a text of the library in which the settings to change are flags. It changes nothing in such a text.
 func InFlags(text string) string {
-	return raised.ReplaceAllString(inFlags.Replace(text), "$1 (strikes declare --delivery-limit $2)")
+	return raised.ReplaceAllString(inFlags.Replace(text), "$1 (strikes declare --delivery-limit $2 QUEUE)")
 }

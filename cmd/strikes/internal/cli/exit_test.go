@@ -100,7 +100,7 @@ func TestErrorsArePlain(t *testing.T) {
 		"give the URL (Check.Management); or accept the loss (Check.AllowDrop)": "give the URL (--management-url); or " +
 			"accept the loss (--allow-drop)",
 		"declare it again with x-delivery-limit=1100 and more": "declare it again with x-delivery-limit=1100 " +
-			"(strikes declare --delivery-limit 1100) and more",
+			"(strikes declare --delivery-limit 1100 QUEUE) and more",
 		"its queues do not exist; declare them: topology.Declare with DelayQueues": "its queues do not exist; " +
 			"declare them: " +
 			"strikes declare --delay-queues QUEUE",
