@@ -215,8 +215,8 @@ func (t *report) noQueue(q *dlq, to *deadletter.Target, err error) error {
 	if t.unroutable == 0 || to == nil || to.Exchange != "" {
 		return err
 	}
-	return cli.Misusef("there is no queue %q in virtual host %q (strikes declare %s makes it): %w", to.Key, q.broker.VHost,
-		shell.Operands(to.Key), err)
+	return cli.Misusef("there is no queue %q in virtual host %q (strikes status lists the queues, strikes declare %s "+
+		"makes this one): %w", to.Key, q.broker.VHost, shell.Operands(to.Key), err)
 }
 
 // why says why some were left, and what to do.

@@ -110,8 +110,8 @@ func (b *Broker) NoQueue(queue string, err error) error {
 	if !errors.Is(err, broker.ErrNotFound) || errors.As(err, new(noQueueError)) {
 		return err
 	}
-	return cli.Misuse(noQueueError{fmt.Sprintf("there is no queue %q in virtual host %q (strikes declare %s makes it)",
-		queue, b.VHost, shell.Operands(queue))})
+	return cli.Misuse(noQueueError{fmt.Sprintf("there is no queue %q in virtual host %q (strikes status lists the "+
+		"queues, strikes declare %s makes this one)", queue, b.VHost, shell.Operands(queue))})
 }
 
 // RefuseMissing refuses a queue or virtual host that the broker does not have, as Partitions does. It also refuses a
