@@ -93,6 +93,7 @@ func (c *deadChange) addTo(cmd *cobra.Command, done string) {
 	c.deadWhere.addTo(cmd)
 	c.deadFilter.addTo(cmd)
 	f := cmd.Flags()
+	f.Lookup("force").Usage += "; and take dead letters of blocked lanes, which lose their order"
 	f.BoolVar(&c.all, "all", false, "all dead letters, if nothing else says which")
 	f.IntVar(&c.most, "max", 0, "stop after `N`; 0: no limit")
 	f.BoolVar(&c.dryRun, "dry-run", false, "only say what would be "+done)
