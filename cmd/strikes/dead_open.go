@@ -111,10 +111,13 @@ func (q *dlq) judge(ctx context.Context, force bool) error {
 		if !slow.Stop() {
 			<-said // stderr takes one line at a time
 		}
-		if errors.Is(err, deadletter.ErrQueueNotFound) && at.Assumed != nil {
+		switch {
+		case errors.Is(err, deadletter.ErrQueueNotFound) && at.Assumed != nil:
 			return q.notFound(ctx, conn, at, err)
-		}
-		if err != nil {
+		case errors.Is(err, deadletter.ErrQueueNotFound) && q.named:
+			return fmt.Errorf("%w; correct --dead-letter-queue, or leave it out: then the queue is found by the route of %s",
+				err, printable.Name(q.queue))
+		case err != nil:
 			return err
 		}
 		if at.Assumed != nil {
