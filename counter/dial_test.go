@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -125,6 +127,8 @@ func TestCheckNamesTheRemedy(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // as a Redis without TLS answers a client with TLS
 	need(t, err)
 	defer silent.Close()
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
 	const correct = "; correct user and password in the URL of %s: redis://USER:PASSWORD@HOST:PORT/DB"
 	for raw, want := range map[string]string{
 		"redis://:hush@" + closed: closed + ": connect: connection refused; start the store, or correct host and port in " +
@@ -133,6 +137,7 @@ func TestCheckNamesTheRemedy(t *testing.T) {
 		"redis://:hush@" + guarded.Addr(): fmt.Sprintf(correct, guarded.Addr()),
 		"rediss://:hush@" + silent.Addr().String(): "store slow: context deadline exceeded; " +
 			"if the store does not speak TLS, write redis in place of rediss in the URL",
+		"redis://" + web.Listener.Addr().String(): "another server than a Redis replies: correct host and port in the URL",
 	} {
 		if _, err := dialTest(t, raw).Check(t.Context()); err == nil || !strings.HasSuffix(err.Error(), want) ||
 			strings.Contains(err.Error(), "hush") {

@@ -83,6 +83,7 @@ var remedies = []struct {
 	{FaultOtherKind, "MOVED", errCluster.Error()},
 	{FaultOtherKind, "cluster support disabled", "the server is no Cluster: give the URL the scheme redis or rediss"},
 	{FaultOtherKind, "all sentinels", "the server is no Sentinel: give the URL the scheme redis or rediss"},
+	{FaultOtherKind, "can't parse", "another server than a Redis replies: correct host and port in the URL"},
 	{FaultNotSetUp, "all sentinels", "the sentinels know no master of this name: correct the parameter master_name"},
 	{FaultNotSetUp, "ERR ", "correct the number of the database at the end of the URL: redis-cli CONFIG GET databases " +
 		"shows how many there are, and a Cluster has only 0"},

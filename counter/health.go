@@ -75,6 +75,8 @@ func (c *client) unchecked(err error) error {
 	case failed.Fault == FaultSlow && c.tls: // a Redis without TLS waits for the rest of a command
 		return fmt.Errorf("counter: check: %w; if the store does not speak TLS, write redis in place of rediss in the URL",
 			err)
+	case failed.Fault == FaultSlow:
+		return fmt.Errorf("counter: check: %w; if the store is up, correct host and port in the URL", err)
 	case failed.Fault == FaultDenied && c.rdb != nil && !lacks(err):
 		return fmt.Errorf("counter: check: %w; correct user and password in the URL of %s: "+
 			"redis://USER:PASSWORD@HOST:PORT/DB", err, cmp.Or(c.host, "the store"))

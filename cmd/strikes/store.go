@@ -58,7 +58,8 @@ func (c *storeMigrate) run(ctx context.Context) error {
 	migrate, cancel := context.WithTimeout(ctx, connect.CheckTimeout)
 	defer cancel()
 	if err := database.Migrate(migrate, c.StoreURL); err != nil {
-		if failed := new(counter.StoreError); errors.As(err, &failed) && failed.Fault == counter.FaultUnreachable {
+		if failed := new(counter.StoreError); errors.As(err, &failed) &&
+			(failed.Fault == counter.FaultUnreachable || failed.Fault == counter.FaultSlow) {
 			err = fmt.Errorf("%w; start the store, or correct host and port in the URL", err)
 		}
 		return fmt.Errorf("store %s: %w", setting.RedactURL(c.StoreURL), c.ExplainStore(ctx, err))

@@ -112,7 +112,7 @@ func TestWhereAURLLeads(t *testing.T) {
 		{"broker for PostgreSQL", "postgres://jo:hush@" + broker + "/d", cli.ExitUnreachable,
 			"; start the store, or correct host and port in the URL; --store-url gives this URL"},
 		{"broker for MySQL", "mysql://jo:hush@" + broker + "/d?connect_timeout=1s", cli.ExitUnreachable,
-			": check: store slow: "},
+			"; if the store is up, correct host and port in the URL; --store-url gives this URL"},
 		{"Redis for Sentinel", "redis+sentinel://" + store + "?master_name=m", cli.ExitMisuse,
 			"; the server is no Sentinel: give the URL the scheme redis or rediss"},
 	}
