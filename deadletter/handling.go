@@ -102,8 +102,8 @@ func safeFor(q broker.Queue) Handling {
 	switch {
 	case limited && limit < broker.EnoughReturns:
 		h.Why = fmt.Sprintf("it is a quorum queue with the delivery limit %d: each read returns all messages once, and the "+
-			"broker deletes a message above the limit; set a limit of %d or more (strikes doctor), or replay or drop all, "+
-			"which returns none", limit, broker.EnoughReturns)
+			"broker deletes a message above the limit; set a limit of %d or more (strikes doctor)", limit,
+			broker.EnoughReturns)
 	case !h.Hold:
 		h.Why = "it is a quorum queue, and a policy may limit how often its messages can be read; only the management API " +
 			"shows policies"
