@@ -136,7 +136,7 @@ func TestOperatorsAtOnce(t *testing.T) {
 				t.Errorf("the second: %+v, %v", r, err)
 			}
 			for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
-				if !errors.Is(err, deadletter.ErrBusy) || !strings.Contains(err.Error(), "consumers 1,") {
+				if !errors.Is(err, deadletter.ErrBusy) || !strings.Contains(err.Error(), ".strikes-lock") {
 					t.Errorf("a look: %v", err)
 				}
 			}
