@@ -61,6 +61,7 @@ func TestJudge(t *testing.T) {
 
 func TestVerdictError(t *testing.T) {
 	e := &amqp.Error{Code: amqp.NotFound, Reason: "NOT_FOUND - no exchange 'x'", Server: true}
+	cut := &amqp.Error{Code: amqp.InternalError, Reason: "INTERNAL_ERROR", Server: true}
 	tests := map[string]struct {
 		v    verdict
 		c    cause
@@ -74,10 +75,15 @@ func TestVerdictError(t *testing.T) {
 			"over this message or one beside it"},
 		"lost": {verdict{undecided: true}, cause{err: e, closed: e}, ErrConnectionLost,
 			"publish it again with the same id"},
-		"closed": {verdict{undecided: true}, cause{err: errStopped}, ErrConnectionLost, "the publisher was closed"},
+		"long name": {verdict{undecided: true}, cause{err: cut, closed: cut}, ErrConnectionLost, "exchange may be missing"},
+		"closed":    {verdict{undecided: true}, cause{err: errStopped}, ErrConnectionLost, "the publisher was closed"},
 	}
 	for name, tt := range tests {
-		err := tt.v.error(newOutgoing("x", "k", &amqp.Publishing{MessageId: "m"}), tt.c)
+		exchange := "x"
+		if name == "long name" {
+			exchange = strings.Repeat("ä", 120)
+		}
+		err := tt.v.error(newOutgoing(exchange, "k", &amqp.Publishing{MessageId: "m"}), tt.c)
 		if !errors.Is(err, tt.want) || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: got %v, want %v that says %q", name, err, tt.want, tt.says)
 		}
