@@ -2,6 +2,7 @@ package integration
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -153,6 +154,38 @@ func TestTopologyNames(t *testing.T) {
 		b.declare(topology.Spec{Queue: name})
 		b.want(name+" over AMQP", topology.Need{Queue: name, MaxRetries: 3}, want...)
 		b.want(name+" with the management API", topology.Need{Queue: name, MaxRetries: 3, Management: managementURL(t)})
+	}
+}
+
+// TestTopologyLongestName: the longest name that is not ASCII, of which the broker can say that there is no such queue.
+func TestTopologyLongestName(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	for _, partitions := range []int{0, 2} {
+		longest := 216 // in the virtual host /
+		if partitions > 0 {
+			longest -= len(".hash2")
+		}
+		name := uniqueName(t, strings.Repeat("é", 80))
+		name += strings.Repeat("x", longest-len(name))
+		spec := topology.Spec{Queue: name, Partitions: partitions}
+		declarePartitions(t, spec)
+		var refused *topology.FieldError
+		spec.Queue += "x"
+		if broker.VersionOf(b.conn).Before(4, 0) { // it has no such limit
+			declarePartitions(t, spec)
+			continue
+		}
+		if err := topology.Declare(t.Context(), b.conn, spec); !errors.As(err, &refused) || b.conn.IsClosed() ||
+			!strings.Contains(err.Error(), fmt.Sprint(longest, " bytes")) {
+			t.Error(err)
+		}
+		if partitions > 0 {
+			grown := topology.Spec{Queue: name, Partitions: 12}
+			if err := topology.Repartition(t.Context(), b.conn, grown); !errors.As(err, &refused) || b.conn.IsClosed() {
+				t.Error("a change to more partitions, whose exchange has a longer name:", err)
+			}
+		}
 	}
 }
 

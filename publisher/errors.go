@@ -8,6 +8,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -137,6 +138,9 @@ func (v verdict) error(o *outgoing, c cause) error {
 	case c.channel:
 		return o.failCode(v.undecided, fmt.Errorf("%w: the broker closed the channel over this message or one beside it",
 			ErrConnectionLost), code, reason)
+	case broker.CutRefusal(c.closed, o.exchange):
+		return o.failCode(v.undecided, fmt.Errorf("%w: the exchange may be missing (RabbitMQ ends the connection over a "+
+			"long name that is not ASCII); declare it", ErrConnectionLost), code, reason)
 	}
 	return o.failCode(v.undecided, ErrConnectionLost, code, reason)
 }

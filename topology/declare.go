@@ -13,6 +13,7 @@ import (
 
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
+	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
@@ -38,8 +39,8 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		return err
 	}
 	s = s.withDefaults()
-	if conn == nil {
-		return fmt.Errorf("topology: queue %q: %w", s.Queue, broker.ErrNoConnection)
+	if err := refuseLong(conn, s); err != nil {
+		return err
 	}
 	if of, n, err := broker.PartitionedBy(ctx, conn, s.Queue); err != nil || of != "" {
 		return cmp.Or(err, fmt.Errorf("topology: declare queue %q: %w: it is one of the %d partitions of queue %q: declare "+
@@ -60,6 +61,23 @@ func Declare(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	})
 }
 
+// refuseLong refuses a nil connection, and a name that is too long for the broker's answer that there is no such queue
+// or exchange.
+func refuseLong(conn *amqp.Connection, s Spec) error {
+	if conn == nil {
+		return fmt.Errorf("topology: queue %q: %w", s.Queue, broker.ErrNoConnection)
+	}
+	longest := broker.LongestName(conn, s.Queue)
+	if s.Partitions > 0 {
+		longest -= len(broker.HashExchange("", s.Partitions))
+	}
+	if len(s.Queue) <= longest {
+		return nil
+	}
+	return fmt.Errorf("topology: %w", setting.New("Queue", s.Queue, fmt.Sprintf("at most %d bytes long, because the "+
+		"broker's answers about names that are not ASCII have 255 bytes at most", longest)))
+}
+
 func declare(ctx context.Context, conn *amqp.Connection, all []step) error {
 	done := []string{}
 	for _, step := range all {
@@ -78,14 +96,15 @@ func declare(ctx context.Context, conn *amqp.Connection, all []step) error {
 }
 
 // existingFirst moves the steps of queues and exchanges that exist to the front. Such a step changes nothing, so a
-// refusal comes before anything is made.
+// refusal comes before anything is made. It skips a name that is too long for an answer of the broker.
 func existingFirst(ctx context.Context, conn *amqp.Connection, all []step) []step {
 	ctx, cancel := context.WithTimeout(ctx, awayWait)
 	defer cancel()
 	var there, rest []step
 	for _, s := range all {
-		found := broker.No
+		found, name := broker.No, s.queue+s.exchange
 		switch {
+		case len(name) > broker.LongestName(conn, name):
 		case s.queue != "":
 			found, _, _ = broker.FindQueue(ctx, conn, s.queue)
 		case s.exchange != "":

@@ -30,8 +30,8 @@ func Repartition(ctx context.Context, conn *amqp.Connection, s Spec) error {
 		return err
 	}
 	s = s.withDefaults()
-	if conn == nil {
-		return fmt.Errorf("topology: queue %q: %w", s.Queue, broker.ErrNoConnection)
+	if err := refuseLong(conn, s); err != nil {
+		return err
 	}
 	if err := alone(ctx, conn, s.Queue, func() error { return repartition(ctx, conn, s) }); err != nil {
 		return fmt.Errorf("topology: change queue %q to %d partitions: %w", s.Queue, s.Partitions, err)

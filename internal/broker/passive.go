@@ -79,15 +79,25 @@ func askQueues(ctx context.Context, conn *amqp.Connection, wait time.Duration,
 				wait = min(wait, time.Until(end)/3)
 			}
 			defer time.AfterFunc(wait, func() { giveUp(fmt.Errorf("queue %q: %w", queue, ErrAway)) }).Stop()
-			return Passive(ch, queue)
+			q, err := Passive(ch, queue)
+			return q, named(conn, "queue", queue, err)
 		})
 	})
+}
+
+// named names the queue or exchange about which the broker could not answer: see CutRefusal.
+func named(conn *amqp.Connection, kind, name string, err error) error {
+	if !CutRefusal(err, conn.Config.Vhost+name) {
+		return err
+	}
+	return fmt.Errorf("%s %q does not exist, or may not be seen: its name is not ASCII, and too long for an answer: %w",
+		kind, name, err)
 }
 
 // FindExchange says whether an exchange exists. A refusal is an error too: see UnlessRefused.
 func FindExchange(ctx context.Context, conn *amqp.Connection, name string) (Answer, error) {
 	return ask(ctx, conn, func(ch *amqp.Channel) error {
-		return ch.ExchangeDeclarePassive(name, "", false, false, false, false, nil)
+		return named(conn, "exchange", name, ch.ExchangeDeclarePassive(name, "", false, false, false, false, nil))
 	})
 }
 
@@ -131,6 +141,16 @@ func UnlessRefused(err error) error {
 func CutRefusal(err error, names string) bool {
 	var closed *amqp.Error
 	return errors.As(err, &closed) && Unconverted(closed) && !ascii(names)
+}
+
+// LongestName returns how many bytes a name may have, so that the broker can answer that there is no such queue or
+// exchange: see CutRefusal. RabbitMQ 3.10.8 answers about every name.
+func LongestName(conn *amqp.Connection, name string) int {
+	vhost := conn.Config.Vhost
+	if ascii(vhost+name) || VersionOf(conn).Before(4, 0) {
+		return maxName
+	}
+	return maxName - len("NOT_FOUND - no exchange '' in vhost ''") - len(vhost)
 }
 
 func isRefusal(code int) bool {
