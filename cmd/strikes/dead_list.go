@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -76,6 +77,16 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 	}
 	defer q.close()
 	debug.SetGCPercent(400) // the process ends with its list, and collecting garbage less often makes that faster
+	byStore := (c.groups || !f.Everything() && !c.records) && !c.read && q.store != nil && q.records().Knows(f)
+	counting, stop := context.WithCancel(ctx)
+	defer stop()
+	groups := sync.OnceValues(func() (ops.Groups, error) {
+		return q.records().Groups(counting, ops.DeadQuery{Filter: f})
+	})
+	if c.groups && byStore { // to ask the broker takes about as long
+		go func() { _, _ = groups() }()
+		defer func() { stop(); _, _ = groups() }()
+	}
 	if !c.records {
 		if err := q.judge(ctx, c.force); err != nil {
 			return err
@@ -83,7 +94,6 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 	}
 	defer q.noteBlocked(ctx)
 	var recorded *int // nil: not counted
-	byStore := (c.groups || !f.Everything() && !c.records) && !c.read && q.store != nil && q.records().Knows(f)
 	if byStore {
 		byStore, recorded, err = q.answers(ctx, f)
 	}
@@ -91,7 +101,7 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 	case err != nil && c.groups: // a list reads the queue, which this user may be allowed
 		return q.fail(err)
 	case c.groups:
-		return c.runGroups(ctx, q, f, byStore, recorded)
+		return c.runGroups(ctx, q, f, byStore, recorded, groups)
 	case byStore:
 		fmt.Fprintln(c.Err, "newest first, "+q.provenance(*recorded, time.Now()))
 	}
@@ -238,7 +248,8 @@ const tedious = 5000
 const searched = 500
 
 // runGroups prints the dead letters by kind and reason. It counts the store's records if byStore is set.
-func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter, byStore bool, recorded *int) error {
+func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter, byStore bool, recorded *int,
+	groups func() (ops.Groups, error)) error {
 	messages, source, err := c.messages(ctx, q, f, 0, c.records || byStore)
 	if err != nil {
 		return err
@@ -253,7 +264,7 @@ func (c *deadList) runGroups(ctx context.Context, q *dlq, f deadletter.Filter, b
 	if byStore && !c.records {
 		fmt.Fprintln(c.Err, q.provenance(*recorded, time.Now()))
 	}
-	counted, err := q.records().Groups(ctx, ops.DeadQuery{Filter: f})
+	counted, err := groups()
 	switch {
 	case err != nil:
 		return q.fail(err)
