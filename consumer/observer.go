@@ -103,8 +103,8 @@ func (c *Consumer) logger() *slog.Logger {
 	return slog.New(guardedLog{c.Logger.Handler()})
 }
 
-// guardedLog wraps the handler of a Logger, which is user code. If the handler panics, or calls runtime.Goexit in Handle,
-// the line is lost, and the caller goes on.
+// guardedLog wraps the handler of a Logger, which is user code. If the handler panics, or calls runtime.Goexit in
+// Handle, the line is lost, and the caller goes on.
 type guardedLog struct{ slog.Handler }
 
 // Enabled is asked for each event, so it has no goroutine of its own.

@@ -247,8 +247,8 @@ func (d different) Unwrap() error { return d.reply }
 // typed matches a value in the broker's refusal of a queue, which has its type too: the value '5' of type 'signedint'.
 var typed = regexp.MustCompile(`the value ('.*?') of type '\w+'`)
 
-// difference reads the broker's refusal: "… inequivalent arg 'type' for exchange 'x' in vhost '/': received 'topic' but
-// current is 'direct'". It has this form on 3.10.8, 4.0.5 and 4.3.6. It names one property, the first that differs.
+// difference reads the broker's refusal: "… inequivalent arg 'type' for exchange 'x' in vhost '/': received 'topic'
+// but current is 'direct'". It has this form on 3.10.8, 4.0.5 and 4.3.6. It names one property, the first that differs.
 func difference(reason string) string {
 	_, rest, _ := strings.Cut(reason, "inequivalent arg '")
 	name, rest, _ := strings.Cut(rest, "'")

@@ -76,8 +76,10 @@ func (c *deadList) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
-	debug.SetGCPercent(400) // the process ends with its list, and collecting garbage less often makes that faster
 	byStore := (c.groups || !f.Everything() && !c.records) && !c.read && q.store != nil && q.records().Knows(f)
+	if byStore {
+		debug.SetGCPercent(400) // the process ends with its list, and collecting garbage less often makes that faster
+	}
 	counting, stop := context.WithCancel(ctx)
 	defer stop()
 	groups := sync.OnceValues(func() (ops.Groups, error) {

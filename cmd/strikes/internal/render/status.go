@@ -41,7 +41,8 @@ func Status(s ops.Status) string {
 			from = "PARTITION"
 		}
 		p.add("undecoded  %s: %s", undecodable, printable.Line(s.Undecodable, 300))
-		p.add("           a quorum queue dead-letters it at its delivery limit; on a queue without one stop the consumers, and")
+		p.add("           a quorum queue dead-letters it at its delivery limit; on a queue without one stop the consumers, " +
+			"and")
 		p.add("           strikes dead drop --dead-letter-queue %s --undecodable --to FILE %s", from, queue)
 	}
 	if s.Limit != nil {
