@@ -147,8 +147,8 @@ func listings(queue string, n int) (all []listing) {
 			return seen, nil
 		}},
 	}
-	for _, c := range []string{"status Q", "dead list --groups Q", "dead list --groups --records Q",
-		"dead list --limit 20 Q", "dead list --records --limit 20 Q", "dead list --error INV-12 --limit 20 Q",
+	for _, c := range []string{"status Q", "dead list --groups Q",
+		"dead list --limit 20 Q", "dead list --read --limit 20 Q", "dead list --error INV-12 --limit 20 Q",
 		"counter list --limit 20 Q"} {
 		args := strings.Fields(c)
 		args[len(args)-1] = queue

@@ -65,19 +65,6 @@ func (q *Queue) EachDead(ctx context.Context, filter deadletter.Filter) iter.Seq
 	}
 }
 
-// Knows reports whether the store's records can tell which dead letters of the queue a filter picks. There is no record
-// of a message that died in another queue, that the broker dead-lettered by itself, or that was not counted. A group,
-// an id or a fingerprint that no record has may be that of such a message.
-func (q *Queue) Knows(filter deadletter.Filter) bool {
-	switch filter.Kind {
-	case deadletter.KindNoRecord, deadletter.KindDeliveryLimit, deadletter.KindExpired, deadletter.KindOverflow,
-		deadletter.KindUnknown:
-		return false
-	default:
-		return filter.Queue == "" || filter.Queue == q.Name
-	}
-}
-
 // tombstones yields the records of the dead letters with the ids of a filter, or of all, the newest first. It yields an
 // error once and stops.
 func (q *Queue) tombstones(ctx context.Context, filter deadletter.Filter, after string) iter.Seq2[counter.Dead, error] {

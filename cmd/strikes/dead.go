@@ -178,10 +178,9 @@ func shownIDs(ids []string, most int) string {
 }
 
 // missing returns an error that names the ids that were not found; nil if none was found, which none reports.
-func (s *wanted) missing(queue string) error {
+func (s *wanted) missing(where string) error {
 	if names := s.names(); names != "" && len(s.found) > 0 {
-		return cli.WithCode(fmt.Errorf("not found in queue %s%s; the others were found", printable.Name(queue), names),
-			cli.ExitNothing)
+		return cli.WithCode(fmt.Errorf("not found in %s%s; the others were found", where, names), cli.ExitNothing)
 	}
 	return nil
 }
@@ -225,7 +224,7 @@ func (c *deadChange) agreed(ctx context.Context, q *dlq, v verb) (most int, ok b
 		if reached(c.most, n) {
 			return 0, false, nil
 		}
-		return 0, false, want.missing(q.dead.Name)
+		return 0, false, want.missing("queue " + q.where())
 	}
 	question := fmt.Sprintf("%s %s of queue %s%s?", strings.ToUpper(v.verb[:1])+v.verb[1:],
 		printable.Plural(n, "dead letter"), q.where(), v.where)

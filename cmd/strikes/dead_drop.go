@@ -105,7 +105,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 		return q.nothing(want)
 	}
 	if err == nil && !reached(c.most, result.Done) {
-		err = want.missing(q.dead.Name)
+		err = want.missing("queue " + q.where())
 	}
 	return q.fail(c.goOn(err, result.Done))
 }

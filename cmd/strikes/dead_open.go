@@ -34,8 +34,6 @@ type dlq struct {
 	stderr io.Writer
 	store  *counter.Counter // nil: not to be asked
 	ready  int              // messages that the broker counted when the queue was opened; negative: not known
-	unseen int              // messages in the queue that were not read
-	held   error            // ErrBusy: others hold messages that were not counted
 }
 
 // open opens the store, and finds the actions that are safe on the dead-letter queue. The caller closes it.
@@ -251,19 +249,7 @@ func (q *dlq) warnUnrecorded(why error) {
 }
 
 // nothing returns the error, with its exit code, for a search that found no dead letter.
-func (q *dlq) nothing(want *wanted) error { return q.fail(q.none(want)) }
-
-func (q *dlq) none(want *wanted) error {
-	if q.held != nil {
-		return q.held
-	}
-	if q.unseen > 0 {
-		unsafe := deadletter.ErrUnsafe
-		if lowLimit(q.dead.Handling) {
-			unsafe = deadletter.ErrWorn
-		}
-		return fmt.Errorf("%w to read queue %q, and the store has no records of such dead letters", unsafe, q.dead.Name)
-	}
+func (q *dlq) nothing(want *wanted) error {
 	others := want.Filter
 	others.Group, others.Source = "", ""
 	if want.Group != "" && others.Everything() && q.ready != 0 {

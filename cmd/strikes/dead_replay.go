@@ -124,7 +124,7 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	if reached(c.most, result.Done+result.Left) {
 		return err
 	}
-	missing := t.want.missing(q.dead.Name)
+	missing := t.want.missing("queue " + q.where())
 	if err != nil && missing != nil {
 		return cli.WithCode(fmt.Errorf("%w; %w", err, missing), cli.ExitCode(err))
 	}

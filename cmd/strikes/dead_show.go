@@ -113,9 +113,6 @@ func (c *deadShow) run(ctx context.Context, queue, id string) error {
 	}
 	// The queue, which was read to its end, does not hold the message.
 	absent := q.nothing(seek(f))
-	if q.held != nil || q.unseen > 0 {
-		return absent
-	}
 	if last := cmp.Or(kept.dead, kept.removed); last != nil && !whole {
 		if err := show(last); err != nil {
 			return err
@@ -151,6 +148,10 @@ func (c *deadShow) print(l *deadletter.Message, another bool) error {
 	}
 	return render.DeadLetter(c.Out, l)
 }
+
+// searched is how many dead letters are read without being asked for: a longer queue takes long, and a quorum queue
+// counts it.
+const searched = 500
 
 // kept has the store's records of the dead letters of one id.
 type kept struct {

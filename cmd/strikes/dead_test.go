@@ -11,25 +11,9 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/ops"
 )
-
-// TestForceIsSaidOnce: an error mentions --force once.
-func TestForceIsSaidOnce(t *testing.T) {
-	q := &dlq{dead: deadletter.Queue{Name: "q.dlq"}, unseen: 1}
-	none := func(func(*deadletter.Message, error) bool) {}
-	var out strings.Builder
-	err := new(deadList).printed(q, deadletter.Filter{IDs: []string{"a"}}, 0, none, render.DeadLetters(&out, false))
-	for name, err := range map[string]error{"list": err,
-		"show": q.nothing(seek(deadletter.Filter{IDs: []string{"a"}}))} {
-		if !errors.Is(err, deadletter.ErrUnsafe) || strings.Count(err.Error(), "--force") != 1 ||
-			cli.ExitCode(err) != cli.ExitMisuse {
-			t.Errorf("%s: exit code %d, %v", name, cli.ExitCode(err), err)
-		}
-	}
-}
 
 // TestNextCommandIsForTheSameQueue: a command that an error prints reads the dead-letter queue that was named.
 func TestNextCommandIsForTheSameQueue(t *testing.T) {
@@ -51,7 +35,7 @@ func TestNextCommandIsForTheSameQueue(t *testing.T) {
 		unread.Unconverted = true
 		for want, err := range map[string]error{
 			"(strikes dead replay --all" + tt.want + " stops at it)": tt.q.wayOut(&unread),
-			"; strikes dead list --groups" + tt.want + " shows":      tt.q.none(seek(deadletter.Filter{Group: "g"})),
+			"; strikes dead list --groups" + tt.want + " shows":      tt.q.nothing(seek(deadletter.Filter{Group: "g"})),
 		} {
 			if got := err.Error(); !strings.Contains(got, want) {
 				t.Errorf("%s\nwant %s in it", got, want)

@@ -25,7 +25,7 @@ func TestSlowStore(t *testing.T) {
 	t.Cleanup(p.Close)
 	at.Host = p.Addr()
 	for command, code := range map[string]int{
-		"counter get QUEUE m1": 0, "status QUEUE": 0, "dead list --records QUEUE": cli.ExitNothing,
+		"counter get QUEUE m1": 0, "status QUEUE": 0, "dead list QUEUE": cli.ExitNothing,
 		"limit set --why why --max-retries 4 QUEUE": 0,
 		"pause --why why --wait 0s QUEUE":           0, "doctor QUEUE": 0, "lane list QUEUE": cli.ExitNothing,
 		"consume --exit-when-idle 1s QUEUE -- true": cli.ExitUnreachable,

@@ -96,7 +96,7 @@ func TestDeadLetterIsSafeToShow(t *testing.T) {
 		m.Publishing.Body = []byte(body)
 		var out strings.Builder
 		for _, list := range []List[*deadletter.Message]{DeadLetters(&out, false), DeadLetters(&out, true),
-			Groups(&out, false, 0, new(FromQueue)), Groups(&out, true, 0, new(FromStore))} {
+			Groups(&out, false, 0), Groups(&out, true, 0)} {
 			need(t, errors.Join(list.Row(m), list.Flush()))
 		}
 		need(t, errors.Join(DeadLetter(&out, m), DeadLetterJSON(&out, m)))
@@ -124,7 +124,7 @@ func TestLongBodiesAreCut(t *testing.T) {
 
 func TestGroupsAreBounded(t *testing.T) {
 	var out strings.Builder
-	list := Groups(&out, false, 3, new(FromStore))
+	list := Groups(&out, false, 3)
 	const most = 1000
 	for i := range most + 10 {
 		m := deadLetterExample()
@@ -144,7 +144,7 @@ func TestBlankReasons(t *testing.T) {
 		m := deadLetterExample()
 		m.Origin.Reason, m.Record.Reason = "", text
 		var list, groups strings.Builder
-		dead, grouped := DeadLetters(&list, false), Groups(&groups, false, 0, new(FromStore))
+		dead, grouped := DeadLetters(&list, false), Groups(&groups, false, 0)
 		need(t, errors.Join(dead.Row(m), dead.Flush(), grouped.Row(m), grouped.Flush()))
 		var rows page
 		rows.deadLetters(ops.DeadLetters{Reasons: []*ops.Group{{Count: 1}}}, "q")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
@@ -15,47 +14,25 @@ import (
 // otherReasons is the group of those beyond the bound of a tally.
 const otherReasons = "(other reasons)"
 
-// group is the dead letters with one kind and one normalised reason, and where they were counted, in JSON.
-type group struct {
-	ops.Group
-	Source Source    `json:"source"`
-	AsOf   time.Time `json:"as_of"`
-
-	Recorded *int `json:"recorded,omitempty"` // dead letters with a record, whatever the filter; absent: not asked
-	Ready    *int `json:"ready,omitempty"`    // messages in the dead-letter queue, by the broker; absent: not asked
-}
-
-// Source is where an answer about dead letters comes from.
-type Source string
-
-// The sources.
-const (
-	FromStore Source = "store" // the records that the store keeps
-	FromQueue Source = "queue" // the messages themselves
-)
-
 // GroupList counts dead letters by kind and reason. It is a List.
 type GroupList struct {
 	ops.Tally
 
-	Source          *Source // FromStore once the store's records answer after all
-	Recorded, Ready *int    // as in the JSON
-	Cut             bool    // some groups are not printed
+	Cut bool // some groups are not printed
 
-	out  List[group]
+	out  List[*ops.Group]
 	most int // to print, those with the most dead letters; 0: all
-	asOf time.Time
 }
 
 // Groups returns a list that counts dead letters and prints the most groups at most, the largest first; 0: all.
-func Groups(w io.Writer, asJSON bool, most int, source *Source) *GroupList {
-	out := newList(w, asJSON, func(one group) any { return one }, func(one group) []string {
+func Groups(w io.Writer, asJSON bool, most int) *GroupList {
+	out := newList(w, asJSON, func(g *ops.Group) any { return g }, func(one *ops.Group) []string {
 		return []string{cmp.Or(one.Key, "-"), fmt.Sprint(one.Count), string(one.Kind), term.Ago(one.Oldest),
 			term.Ago(one.Newest), printable.Why(one.Reason, longest)}
 	}, term.Column{Title: "KEY"}, term.Column{Title: "COUNT"}, term.Column{Title: "KIND", Drop: 3},
 		term.Column{Title: "OLDEST", Drop: 1}, term.Column{Title: "NEWEST", Drop: 2},
 		term.Column{Title: "REASON", Min: 3 * leastReason})
-	return &GroupList{most: most, Source: source, asOf: time.Now().UTC().Truncate(time.Second), out: out}
+	return &GroupList{most: most, out: out}
 }
 
 // Row counts a dead letter.
@@ -73,11 +50,10 @@ func (g *GroupList) Print(sorted []*ops.Group) error {
 		sorted = sorted[:g.most]
 	}
 	for _, one := range sorted {
-		row := group{*one, *g.Source, g.asOf, g.Recorded, g.Ready}
 		if one.Kind == "" {
-			row.Reason = otherReasons
+			one.Reason = otherReasons
 		}
-		if err := g.out.Row(row); err != nil {
+		if err := g.out.Row(one); err != nil {
 			return err
 		}
 	}
