@@ -94,42 +94,7 @@ type lines struct {
 	all  bool // not only the troublesome ones
 	json bool
 
-	mu       sync.Mutex
-	waits    map[string]time.Time // until when a decision is only counted
-	others   map[string]int       // so many were, of each
-	isolated map[string]bool      // ids of messages that were shown as isolated
-}
-
-// maxIsolated is how many messages isolated has at most.
-const maxIsolated = 1000
-
-// rare reports whether a decision is shown, and how many others like it were not: of those that come by the hundred in
-// an outage, one a second is. That a message is isolated is shown once, not for each of its attempts.
-func (l *lines) rare(d decision) (others int, shown bool) {
-	if l.waits == nil {
-		l.waits, l.others, l.isolated = map[string]time.Time{}, map[string]int{}, map[string]bool{}
-	}
-	switch consumer.Outcome(d.Decision) {
-	case consumer.OutcomeNotCounted, consumer.OutcomeHold:
-	case consumer.OutcomeIsolate:
-		if l.isolated[d.ID] {
-			return 0, false
-		}
-		if len(l.isolated) == maxIsolated {
-			clear(l.isolated)
-		}
-		l.isolated[d.ID] = true
-		return 0, true
-	default:
-		return 0, true
-	}
-	if time.Now().Before(l.waits[d.Decision]) {
-		l.others[d.Decision]++
-		return 0, false
-	}
-	others = l.others[d.Decision]
-	l.waits[d.Decision], l.others[d.Decision] = time.Now().Add(time.Second), 0
-	return others, true
+	mu sync.Mutex
 }
 
 // Observe is called by many goroutines.
@@ -140,21 +105,11 @@ func (l *lines) Observe(_ context.Context, e consumer.Event) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	line := []byte(d.String())
-	if !l.all {
-		others, shown := l.rare(d)
-		if !shown {
-			return
-		}
-		if others > 0 {
-			line = fmt.Appendf(line, "; %s meanwhile", printable.Plural(others, "other"))
-		}
-	}
 	if l.json {
 		_ = jsonl.NewEncoder(l.to).Encode(d)
 		return
 	}
-	_, _ = l.to.Write(append(line, '\n')) // nothing can be done if the terminal or pipe is gone
+	_, _ = fmt.Fprintln(l.to, d) // nothing can be done if the terminal or pipe is gone
 }
 
 // observers are called one after the other.

@@ -3,10 +3,8 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -74,39 +72,5 @@ func TestLinesJSON(t *testing.T) {
 		`"ran_ms":1000,"wait_ms":2000,"cause":"failed","error":"x\ty"}` + "\n"
 	if diff := cmp.Diff(want, rest); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
-// TestLinesOfAnOutage: of the decisions that come by the hundred, one a second is shown, with the number of the others.
-func TestLinesOfAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var got strings.Builder
-		l := lines{to: &got}
-		for n := range 250 {
-			l.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeNotCounted, ID: fmt.Sprint("m", n),
-				Err: errors.New("refused")})
-			time.Sleep(10 * time.Millisecond)
-		}
-		want := "not-counted m0: refused\nnot-counted m100: refused; 99 others meanwhile\n" +
-			"not-counted m200: refused; 99 others meanwhile\n"
-		if got.String() != want {
-			t.Errorf("got %s, want %s", got.String(), want)
-		}
-	})
-}
-
-// TestLinesOfASuspect: of all its isolated attempts one line says so, unless every decision is asked for.
-func TestLinesOfASuspect(t *testing.T) {
-	for _, all := range []bool{false, true} {
-		var got strings.Builder
-		l := lines{to: &got, all: all}
-		for _, id := range []string{"a", "b", "a", "a", "b"} {
-			l.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeIsolate, ID: id})
-		}
-		want := map[bool]string{false: "isolate a\nisolate b\n",
-			true: "isolate a\nisolate b\nisolate a\nisolate a\nisolate b\n"}
-		if got.String() != want[all] {
-			t.Errorf("all %v: got %s, want %s", all, got.String(), want[all])
-		}
 	}
 }

@@ -227,8 +227,6 @@ type idle struct {
 	mu    sync.Mutex
 	held  int       // deliveries that were received and not settled: they run, or wait for the store, a worker or a retry
 	until time.Time // not idle before
-	next  time.Time // the latest next attempt that is known
-	say   io.Writer // for one line about what it waits for; nil: it was said
 }
 
 // receive counts a delivery as something to do, until it is settled or left. It is the Key of a consumer, which is
@@ -248,13 +246,7 @@ func (i *idle) Observe(_ context.Context, e consumer.Event) {
 	switch e.Outcome {
 	case consumer.OutcomeAck, consumer.OutcomeRequeue, consumer.OutcomeDeadLetter, consumer.OutcomeMove,
 		consumer.OutcomeSuperseded, consumer.OutcomeLeave:
-		if i.held--; i.held == 0 {
-			i.next = time.Time{}
-		}
-	default: // the delivery still waits, or there is none
-		if at := time.Now().Add(e.Wait); e.Wait > 0 && at.After(i.next) {
-			i.next = at
-		}
+		i.held--
 	}
 	i.extend()
 }
@@ -277,20 +269,12 @@ func (i *idle) consuming() {
 // extend has the consumer not idle for the patience from now on. The caller has locked i.mu.
 func (i *idle) extend() { i.until = time.Now().Add(i.patience) }
 
-// left is how long it takes at least to be idle. If deliveries still wait after the patience, it says so once.
+// left is how long it takes at least to be idle.
 func (i *idle) left() time.Duration {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if left := time.Until(i.until); i.held == 0 || left > 0 {
 		return left
-	}
-	if i.say != nil {
-		text := "strikes: waiting for " + printable.Plural(i.held, "unacked message")
-		if time.Now().Before(i.next) {
-			text += ", the latest next attempt at " + i.next.UTC().Format(time.RFC3339)
-		}
-		fmt.Fprintln(i.say, text)
-		i.say = nil
 	}
 	return i.patience
 }

@@ -81,44 +81,6 @@ func TestIdle(t *testing.T) {
 	}
 }
 
-// TestIdleSaysWhatItWaitsFor: one line, once nothing has happened for the patience.
-func TestIdleSaysWhatItWaitsFor(t *testing.T) {
-	waits := func(failed bool) string {
-		var said strings.Builder
-		synctest.Test(t, func(t *testing.T) {
-			i := &idle{patience: 5 * time.Second, say: &said}
-			i.receive(amqp.Delivery{})
-			i.receive(amqp.Delivery{})
-			if failed {
-				i.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeRetry, Wait: time.Hour})
-				i.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeNotCounted, Wait: time.Second})
-			}
-			go func() {
-				time.Sleep(4 * time.Second)
-				i.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeHold})
-				time.Sleep(4 * time.Second)
-				i.mu.Lock() // under which it is said
-				if said.Len() > 0 {
-					t.Errorf("said too soon: %q", said.String())
-				}
-				i.mu.Unlock()
-				time.Sleep(time.Hour)
-				i.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeAck})
-				i.Observe(t.Context(), consumer.Event{Outcome: consumer.OutcomeAck})
-			}()
-			i.wait(t.Context(), func(context.Context) bool { return true })
-		})
-		return said.String()
-	}
-	if got := waits(false); got != "strikes: waiting for 2 unacked messages\n" {
-		t.Errorf("%q", got)
-	}
-	const next = ", the latest next attempt at 2000-01-01T01:00:00Z\n" // a test's clock begins with 2000
-	if got := waits(true); got != "strikes: waiting for 2 unacked messages"+next {
-		t.Errorf("%q", got)
-	}
-}
-
 // TestIdleLooksSeldom: a short patience asks neither the broker nor the clock without a pause.
 func TestIdleLooksSeldom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
