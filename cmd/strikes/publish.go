@@ -97,7 +97,7 @@ const (
 	// lastConfirms is how long an interrupted publish waits for the confirms of the messages that it sent.
 	lastConfirms = 1500 * time.Millisecond
 
-	// lastClose is how long one that failed waits for the end of its connection.
+	// lastClose is how long one that failed waits for the confirms that are still to come.
 	lastClose = 500 * time.Millisecond
 )
 
@@ -159,8 +159,10 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 			err = fmt.Errorf("%w: %w", b.NoQueue(key, broker.ErrNotFound), err)
 		}
 	}
-	if closing := closeSoon(p.publisher, err != nil); err == nil {
-		err = closing
+	if err == nil {
+		err = p.publisher.Close()
+	} else { // which names the undecided messages, and the broker may not confirm them, for example during an alarm
+		_ = p.publisher.CloseWithin(lastClose)
 	}
 	if !p.used { // the publisher dials for the first message
 		connect.Close(conn)
@@ -170,23 +172,6 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 	}
 	fmt.Fprintln(p.Err, p.summary())
 	return err
-}
-
-// closeSoon closes a publisher. After a failure it waits for lastClose at most, because the broker may not confirm,
-// for example during an alarm. The error has already named the undecided messages, and the end of the process frees
-// the publisher.
-func closeSoon(pub *publisher.Publisher, failed bool) error {
-	closed := make(chan error, 1)
-	go func() { closed <- pub.Close() }()
-	if !failed {
-		return <-closed
-	}
-	select {
-	case err := <-closed:
-		return err
-	case <-time.After(lastClose):
-		return nil
-	}
 }
 
 // all publishes the messages that the reader finds, until that ends, a message fails, or ctx is done. A reader that
