@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/time/rate"
 
 	"github.com/strikesmq/strikes/internal/pause"
@@ -43,8 +42,6 @@ type Replay struct {
 	// OnBegin, if not nil, is called once, before the first message is published. If it returns an error, nothing is
 	// replayed.
 	OnBegin func() error
-
-	Tracer Tracer // follows each message that is published; if nil, none
 
 	// OnMessage, if not nil, is called with each message: nil if it is replayed; ErrNoOrigin or a *publisher.Error if it
 	// is left in the queue or undecided.
@@ -290,16 +287,6 @@ func (e *undecidedError) Error() string {
 
 func (e *undecidedError) Unwrap() error { return e.cause }
 
-// A Tracer follows the messages of a Replay.
-type Tracer interface {
-	// ReplayStart is called before a message is published. It may add to its Headers, which are never nil and the
-	// message's own.
-	ReplayStart(ctx context.Context, to Target, msg *amqp.Publishing) context.Context
-
-	// ReplayEnd is called with that context once the message is confirmed (nil) or has failed.
-	ReplayEnd(ctx context.Context, err error)
-}
-
 // publish publishes messages in order and returns an error or nil for each.
 func (w *replaying) publish(ctx context.Context, messages []*Message) []error {
 	outcomes := make([]error, len(messages))
@@ -311,12 +298,8 @@ func (w *replaying) publish(ctx context.Context, messages []*Message) []error {
 			outcomes[i] = fmt.Errorf("%w: message %q: give an exchange or a queue to replay it to", err, m.Name())
 			continue
 		}
-		msg := m.forReplay(w.q.Name, to.queueOf(m), time.Now())
-		if w.r.Tracer != nil {
-			traced := w.r.Tracer.ReplayStart(ctx, to, &msg)
-			defer func() { w.r.Tracer.ReplayEnd(traced, outcomes[i]) }()
-		}
-		batch, of = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key, Publishing: msg}), append(of, i)
+		batch, of = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key,
+			Publishing: m.forReplay(w.q.Name, to.queueOf(m), time.Now())}), append(of, i)
 	}
 	sending, cancel := pause.Outlive(ctx, lastConfirms, confirmTime)
 	defer cancel()

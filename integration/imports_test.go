@@ -86,7 +86,7 @@ var arrows = map[string][]string{
 	"cmd/strikes/internal/connect": join(public, "cmd/strikes/internal/cli", "internal/broker", "doctor",
 		"internal/inspect", "internal/setting", "internal/shell", "store/mysql", "store/postgres"),
 
-	"plugin/otelstrikes": {"consumer", "deadletter", "publisher"},
+	"plugin/otelstrikes": {"consumer", "publisher"},
 	"plugin/pgstrikes":   {"consumer", "internal/inbox"},
 	"plugin/promstrikes": {"consumer"},
 	"plugin/sqlstrikes":  {"consumer", "internal/inbox"},

@@ -22,7 +22,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// traced is a process that publishes, consumes or replays. It prints its spans.
+// traced is a process that publishes or consumes. It prints its spans.
 type traced struct{ Role, AMQP, Redis, Prefix, Queue string }
 
 // seenSpan is a span of another process.
@@ -34,8 +34,7 @@ type seenSpan struct {
 func (p traced) run() error {
 	exporter := tracetest.NewInMemoryExporter()
 	opts := &otelstrikes.Options{TracerProvider: sdk.NewTracerProvider(sdk.WithSyncer(exporter))}
-	role := map[string]func(*otelstrikes.Options) error{"publish": p.publish, "consume": p.consume,
-		"replay": p.replay}[p.Role]
+	role := map[string]func(*otelstrikes.Options) error{"publish": p.publish, "consume": p.consume}[p.Role]
 	if err := role(opts); err != nil {
 		return err
 	}
@@ -79,7 +78,7 @@ func (p traced) consume(opts *otelstrikes.Options) error {
 	c := consumer.Consumer{
 		Queue: p.Queue, Counter: counts, MaxRetries: 1, Backoff: func(int) time.Duration { return time.Millisecond },
 		Handler: func(_ context.Context, d amqp.Delivery) error {
-			if d.Headers[otelstrikes.ReplayHeader] == nil {
+			if d.Headers[deadletter.GenerationHeader] == nil {
 				return errPoison
 			}
 			return nil
@@ -94,16 +93,6 @@ func (p traced) consume(opts *otelstrikes.Options) error {
 		return err
 	}
 	return errors.Join(c.Run(ctx, p.dial), counts.Close())
-}
-
-func (p traced) replay(opts *otelstrikes.Options) error {
-	tracer, err := otelstrikes.NewReplayTracer(opts)
-	if err != nil {
-		return err
-	}
-	q := deadletter.Queue{Name: p.Queue + ".dlq", Handling: harmless, Dial: p.dial}
-	_, err = q.Replay(context.Background(), deadletter.Replay{Tracer: tracer})
-	return err
 }
 
 // start runs the process, and returns a function that waits for its spans.
@@ -125,8 +114,8 @@ func (p traced) start(t *testing.T) func() []seenSpan {
 	}
 }
 
-// TestTraceOverThreeProcesses follows a message: published, failed twice, replayed, and handled.
-func TestTraceOverThreeProcesses(t *testing.T) {
+// TestTraceOverProcesses follows a message: published, failed twice, replayed, and handled.
+func TestTraceOverProcesses(t *testing.T) {
 	t.Parallel()
 	queue := declared(t, topology.Quorum)
 	p := traced{AMQP: brokerURL(t), Redis: patientURL(t), Prefix: uniqueName(t, "strikes"), Queue: queue}
@@ -139,17 +128,14 @@ func TestTraceOverThreeProcesses(t *testing.T) {
 	consumed := as("consume")
 	published := as("publish")()
 	eventually(t, "the dead letter", func() bool { return queueDepth(t, queue+".dlq") == 1 })
-	replayed := as("replay")()
+	_, err := deadLetterQueue(t, queue).Replay(t.Context(), deadletter.Replay{})
+	need(t, err)
 	attempts := consumed()
 
-	if len(published) != 1 || published[0].Name != "send "+queue || len(replayed) != 1 ||
-		replayed[0].Name != "replay "+queue {
-		t.Fatalf("published %+v, replayed %+v", published, replayed)
+	if len(published) != 1 || published[0].Name != "send "+queue {
+		t.Fatalf("published %+v", published)
 	}
-	sent, replay := published[0], replayed[0]
-	if !slices.Equal(replay.Links, []string{sent.ID}) {
-		t.Errorf("the replay is linked to %q, want %q", replay.Links, sent.ID)
-	}
+	sent := published[0]
 	var names []string
 	for _, s := range attempts {
 		names = append(names, s.Name)
@@ -158,9 +144,9 @@ func TestTraceOverThreeProcesses(t *testing.T) {
 		"process " + queue}; !slices.Equal(names, want) {
 		t.Fatalf("got %q, want %q", names, want)
 	}
-	for i, links := range map[int][]string{0: {sent.ID}, 2: {sent.ID}, 4: {sent.ID, replay.ID}} {
-		if s := attempts[i]; !slices.Equal(s.Links, links) || s.Trace == sent.Trace {
-			t.Errorf("span %d: %+v, want the links %q", i, s, links)
+	for _, i := range []int{0, 2, 4} {
+		if s := attempts[i]; !slices.Equal(s.Links, []string{sent.ID}) || s.Trace == sent.Trace {
+			t.Errorf("span %d: %+v, want the link %q alone", i, s, sent.ID)
 		}
 	}
 	for _, i := range []int{1, 3} {

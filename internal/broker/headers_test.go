@@ -13,7 +13,7 @@ import (
 func everything() amqp.Table {
 	return amqp.Table{
 		"mine": "kept", GenerationHeader: "g1", FenceHeader: int64(7), PositionHeader: "1.1", CopyHeader: int64(2),
-		CopyGenerationHeader: "g0", LineageHeader: amqp.Table{"count": int64(1)}, "x-strikes-replay-traceparent": "t",
+		CopyGenerationHeader: "g0", LineageHeader: amqp.Table{"count": int64(1)}, "x-strikes-other": "t",
 	}
 }
 

@@ -33,13 +33,13 @@ type watcher struct {
 // AttemptStart begins the span of an attempt.
 func (w *watcher) AttemptStart(ctx context.Context, d amqp.Delivery) context.Context {
 	attempt, _ := consumer.AttemptFrom(ctx)
-	created, replayed := contextIn(d.Headers), replayIn(d.Headers)
+	created := contextIn(d.Headers)
 	if w.parent {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, created)
 	}
 	p := amqp.Publishing{MessageId: d.MessageId, CorrelationId: d.CorrelationId, Body: d.Body}
 	ctx, _ = w.tracer.Start(ctx, "process "+w.queue, trace.WithSpanKind(trace.SpanKindConsumer),
-		trace.WithLinks(links(created, replayed)...),
+		trace.WithLinks(links(created)...),
 		trace.WithAttributes(operation("process", "process", w.queue)...), trace.WithAttributes(of(p, d.RoutingKey)...),
 		trace.WithAttributes(attribute.Int("strikes.attempt", attempt.Number), attribute.Int("strikes.limit", attempt.Last)))
 	return ctx

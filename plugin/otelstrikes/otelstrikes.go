@@ -1,19 +1,16 @@
-// Package otelstrikes traces and measures publishers, consumers and replays with OpenTelemetry, by its semantic
-// conventions for messaging. Each is one line:
+// Package otelstrikes traces and measures publishers and consumers with OpenTelemetry, by its semantic conventions for
+// messaging. Each is one line:
 //
-//	pub := otelstrikes.NewPublisher(publisher, nil)       // *publisher.Publisher
-//	err := otelstrikes.Instrument(&orders, nil)           // consumer.Consumer
-//	replay.Tracer, err = otelstrikes.NewReplayTracer(nil) // deadletter.Replay
+//	pub := otelstrikes.NewPublisher(publisher, nil) // *publisher.Publisher
+//	err := otelstrikes.Instrument(&orders, nil)     // consumer.Consumer
 //
-// A message carries the W3C trace context of its publisher in its headers. Publishing it again does not overwrite that:
-// a replay adds a context of its own in ReplayHeader. Each attempt is a trace of its own, linked to the publisher and
-// to the last replay, because a message may be processed hours later and many times; Options.Parent makes it a child of
-// the publisher instead.
+// A message carries the W3C trace context of its publisher in its headers. Neither a second publishing nor a replay
+// overwrites that. Each attempt is a trace of its own, linked to the publisher, because a message may be processed hours
+// later and many times; Options.Parent makes it a child of the publisher instead.
 //
 //	send orders        PRODUCER  from publish to confirm
 //	process orders     CONSUMER  one for each attempt
 //	retry orders       CLIENT    a failed attempt was counted; dead-letter orders likewise
-//	replay orders      PRODUCER  from the copy to its confirm
 package otelstrikes
 
 import (
@@ -29,9 +26,6 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 )
-
-// ReplayHeader carries the trace context of the last replay, as traceparent has it.
-const ReplayHeader = "x-strikes-replay-traceparent"
 
 // scope names the tracer and the meter.
 const scope = "github.com/strikesmq/strikes/plugin/otelstrikes"
@@ -108,20 +102,12 @@ func contextIn(table amqp.Table) trace.SpanContext {
 	return trace.SpanContextFromContext(w3c.Extract(context.Background(), headers(table)))
 }
 
-// replayIn returns the trace context of the last replay of a message.
-func replayIn(table amqp.Table) trace.SpanContext {
-	return contextIn(amqp.Table{"traceparent": table[ReplayHeader]})
-}
-
-// links are the valid ones of these contexts.
-func links(contexts ...trace.SpanContext) []trace.Link {
-	var out []trace.Link
-	for _, c := range contexts {
-		if c.IsValid() {
-			out = append(out, trace.Link{SpanContext: c})
-		}
+// links returns a link to a context, if it is valid.
+func links(c trace.SpanContext) []trace.Link {
+	if !c.IsValid() {
+		return nil
 	}
-	return out
+	return []trace.Link{{SpanContext: c}}
 }
 
 // operation are the attributes of spans and metrics that name an operation and its destination. The name of an

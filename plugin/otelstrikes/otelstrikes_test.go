@@ -21,7 +21,6 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -143,7 +142,7 @@ func TestParent(t *testing.T) {
 	}
 }
 
-// TestContextStays: a message that is published again, or replayed, keeps its trace context; the replay adds its own.
+// TestContextStays: a message that is published again keeps its trace context.
 func TestContextStays(t *testing.T) {
 	r := newRecorder()
 	first, created := published(t, r, amqp.Table{"x": int32(1)})
@@ -151,30 +150,10 @@ func TestContextStays(t *testing.T) {
 	if again.Headers["traceparent"] != first.Headers["traceparent"] || again.Headers["x"] != int32(1) {
 		t.Error(again.Headers)
 	}
-	replays, err := NewReplayTracer(&r.Options)
-	if err != nil {
-		t.Fatal(err)
-	}
 	r.Reset()
-	var replayed []trace.SpanContext
-	for range 2 {
-		ctx := replays.ReplayStart(t.Context(), deadletter.Target{Key: "orders"}, &again)
-		replays.ReplayEnd(ctx, nil)
-		replayed = append(replayed, trace.SpanContextFromContext(ctx))
-	}
 	handled(t, r, again.Headers)
-	if again.Headers["traceparent"] != first.Headers["traceparent"] {
-		t.Error("a replay overwrote the context")
-	}
-	spans := r.GetSpans()
-	for i, want := range [][]trace.SpanContext{{created}, {created, replayed[0]}, {created, replayed[1]}} {
-		var got []trace.SpanID
-		for _, l := range spans[i].Links {
-			got = append(got, l.SpanContext.SpanID())
-		}
-		if len(got) != len(want) || got[0] != want[0].SpanID() || got[len(got)-1] != want[len(want)-1].SpanID() {
-			t.Errorf("%s: linked to %v, want %v", spans[i].Name, got, want)
-		}
+	if l := r.GetSpans()[0].Links; len(l) != 1 || l[0].SpanContext.SpanID() != created.SpanID() {
+		t.Errorf("the attempt is linked to %+v, want %v", l, created)
 	}
 }
 
@@ -183,7 +162,7 @@ func TestHostileContext(t *testing.T) {
 	for _, value := range []any{"", "00-xyz", int64(7), []byte("\xff"), nil,
 		"00-00000000000000000000000000000000-0000000000000000-01"} {
 		r := newRecorder()
-		handled(t, r, amqp.Table{"traceparent": value, ReplayHeader: value})
+		handled(t, r, amqp.Table{"traceparent": value})
 		if links := r.GetSpans()[0].Links; len(links) != 0 {
 			t.Errorf("%v: %+v", value, links)
 		}
@@ -306,10 +285,7 @@ func TestTextsAreValid(t *testing.T) {
 	message := amqp.Publishing{MessageId: "a\xff", CorrelationId: "b\xff", Headers: amqp.Table{}}
 	for _, exchange := range []string{"", "shop", "d\xff"} {
 		_, done := tel.send(t.Context(), exchange, "c\xff", &message)
-		done(nil)
-		to := deadletter.Target{Exchange: exchange, Key: "c\xff"}
-		replays := ReplayTracer{tel}
-		replays.ReplayEnd(replays.ReplayStart(t.Context(), to, &message), errors.New("e\xff"))
+		done(errors.New("e\xff"))
 	}
 	var got metricdata.ResourceMetrics
 	if err := r.Collect(t.Context(), &got); err != nil {
