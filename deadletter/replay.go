@@ -74,7 +74,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	}
 	defer func() { _ = pub.CloseWithin(0) }() // each window has waited for its confirms
 	w := &replaying{taking: taking{q: q, doing: "replaying", window: r.Window}, r: r, pub: pub,
-		watch: q.watch(r), known: map[string]bool{}}
+		watch: q.watch(r)}
 	w.store, w.settled, w.after = w.publishWindow, w.watchAll, w.goOn
 	if err := w.begin(ctx, r.Filter, r.Max); err != nil {
 		return Result{}, err
@@ -126,12 +126,12 @@ type replaying struct {
 	pub   *publisher.Publisher
 	watch *watch
 	pace  *rate.Limiter
-	known map[string]bool // queues that have received a message
-	stuck error           // why a message must be skipped, which the source cannot do
+	stuck error // why a message must be skipped, which the source cannot do
 }
 
-// publishWindow publishes a window, part by part. The parts after a message that must be skipped are taken again later.
-func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confirmed []*Message, err error) {
+// publishWindow publishes a window, and returns the messages that are confirmed. Its error ends the replay. A message
+// that the source cannot skip is taken again, from one that can.
+func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confirmed []*Message, first error) {
 	if begin := w.r.OnBegin; begin != nil {
 		w.r.OnBegin = nil
 		if err := begin(); err != nil {
@@ -141,36 +141,8 @@ func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confi
 	if err := w.pace.WaitN(ctx, len(window)); err != nil && (ctx.Err() == nil || !w.source.commits()) {
 		return nil, cmp.Or(ctx.Err(), fmt.Errorf("deadletter: the rate of %v a second: %w", w.r.Rate, err))
 	}
-	for len(window) > 0 && w.stuck == nil && err == nil {
-		n := w.part(window)
-		var done []*Message
-		done, err = w.publishPart(ctx, window[:n])
-		confirmed, window = append(confirmed, done...), window[n:]
-	}
-	if w.stuck != nil {
-		w.taken -= len(window)
-	}
-	return confirmed, err
-}
-
-// part returns how many messages to publish together. The first message to a queue goes alone, because the queue may be
-// gone: a stream can settle only few messages of a window beside one that it must skip.
-func (w *replaying) part(window []*Message) int {
-	if w.source.canSkip() || w.r.Target != nil {
-		return len(window)
-	}
-	for n, m := range window {
-		if !w.known[m.Origin.Queue] {
-			return max(n, 1)
-		}
-	}
-	return len(window)
-}
-
-// publishPart publishes messages and returns those that are confirmed. Its error ends the replay.
-func (w *replaying) publishPart(ctx context.Context, part []*Message) (confirmed []*Message, first error) {
-	outcomes := w.publish(ctx, part)
-	for i, m := range part {
+	outcomes := w.publish(ctx, window)
+	for i, m := range window {
 		fate := fateOf(outcomes[i])
 		if fate == skipped && w.mustEnd(outcomes[i]) {
 			fate = ended
@@ -178,15 +150,14 @@ func (w *replaying) publishPart(ctx context.Context, part []*Message) (confirmed
 		switch {
 		case fate == replayed:
 			confirmed = append(confirmed, m)
-			w.known[m.Origin.Queue] = true
 		case fate == undecided:
 			w.result.Undecided = remember(w.result.Undecided, m)
 			first = cmp.Or(first, outcomes[i])
 		case fate == ended:
 			first = cmp.Or(first, w.explainEnd(outcomes[i]))
 		case !w.source.canSkip():
-			w.stuck = outcomes[i]
-			w.taken-- // it is taken again
+			w.stuck = cmp.Or(w.stuck, outcomes[i])
+			w.taken--
 			continue
 		default:
 			w.result.Left++
