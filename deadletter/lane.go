@@ -111,7 +111,8 @@ const (
 	laneWait   = time.Minute
 	lanePoll   = 100 * time.Millisecond
 
-	mostAlike = 100 // lanes of one reading that wait for others, because their dead letters look alike
+	mostAlike   = 100  // lanes of one reading that wait for others, because their dead letters look alike
+	mostLetters = 1000 // of the lanes of one reading, without those of the last lane
 
 	laneFirstScan = 250 * time.Millisecond // before the second; doubled for each that follows
 	laneArriving  = 15 * time.Second       // a dead letter is on its way for less
@@ -133,7 +134,6 @@ type laneWork struct {
 	state  *counter.LaneState
 	whole  bool      // all positions are dropped, not the first alone
 	begun  time.Time // the first reading for this pass; zero: there was none
-	size   int       // of the found dead letters in memory
 	found  []*Message
 	named  []counter.Message // of each of those
 	plan   counter.LanePlan
@@ -160,7 +160,7 @@ func (q *Queue) ReplayLane(ctx context.Context, l Lane) (result LaneResult, err 
 }
 
 // ReplayLanes replays many lanes as ReplayLane replays one. For each pass it reads the dead-letter queue once for all
-// lanes, or for the first ones that fit in 32 MB of memory. Two lanes may expect dead letters that look alike: they
+// lanes, or for the first ones with a thousand dead letters together. Two lanes may expect dead letters that look alike: they
 // have one id, or no id and the same content, headers and routing key. Then the second lane waits for the first.
 // ReplayLanes calls ended once for each lane, with a nil error if the lane is released, else with the reason why it
 // stays blocked. If ended returns an error, ReplayLanes stops and returns that error. It then also calls ended with

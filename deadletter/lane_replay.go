@@ -228,25 +228,24 @@ func (w *laneWork) lastOfPass() int64 { return w.state.Open[len(w.state.Open)-1]
 // laneLetter is a dead letter that a lane expects.
 type laneLetter struct{ queue, name string }
 
-// claim notes the dead letters that a lane expects, under the number of the lane. If another lane expects one of them,
-// claim notes none and returns false. Such a dead letter may be of either lane, so the lanes are replayed one after the
-// other.
-func (w *laneWork) claim(expects map[laneLetter]int, number int) bool {
+// claim notes the dead letters that a lane expects. If another lane expects one of them, claim notes none and returns
+// false. Such a dead letter may be of either lane, so the lanes are replayed one after the other.
+func (w *laneWork) claim(expects map[laneLetter]*laneWork) bool {
 	names := w.state.Letters()
 	for _, name := range names {
-		if _, other := expects[laneLetter{w.l.Queue, name}]; other {
+		if expects[laneLetter{w.l.Queue, name}] != nil {
 			return false
 		}
 	}
 	for _, name := range names {
-		expects[laneLetter{w.l.Queue, name}] = number
+		expects[laneLetter{w.l.Queue, name}] = w
 	}
 	return true
 }
 
 // scan takes the dead letters of the first positions of lanes, and plans to publish or drop them. It returns the lanes
-// that it has read, one at least: those that fit in memory and expect no dead letter that a lane before them expects.
-// If it returns an error, it has taken nothing.
+// that it has read, one at least: the first ones, without those that expect a dead letter that a lane before them
+// expects. If it returns an error, it has taken nothing.
 func (r *laneRead) scan(ctx context.Context, work []*laneWork) (scanned []*laneWork, err error) {
 	defer func() {
 		if err != nil {
@@ -254,39 +253,33 @@ func (r *laneRead) scan(ctx context.Context, work []*laneWork) (scanned []*laneW
 		}
 	}()
 	r.at = time.Now()
-	expects, refused := map[laneLetter]int{}, 0
-	var blocked []*laneWork
-	for size, i := 0, 0; i < len(work) && size < mostWaiting && refused < mostAlike; i++ {
+	expects, letters, refused := map[laneLetter]*laneWork{}, 0, 0
+	for i := 0; i < len(work) && letters < mostLetters && refused < mostAlike; i++ {
 		w := work[i]
 		if err := w.readState(ctx); err != nil {
 			return nil, err
 		}
-		if w.state != nil && !w.claim(expects, len(blocked)) {
+		if w.state != nil && !w.claim(expects) {
 			refused++
 			w.state, w.begun = nil, time.Time{} // the lane before it may change which dead letters are on their way
 			continue
 		}
-		if scanned = append(scanned, w); w.state != nil {
-			blocked = append(blocked, w)
-			size += len(w.state.Open) * besideBody
+		if scanned, w.found = append(scanned, w), nil; w.state != nil {
+			letters += len(w.state.Open)
 		}
 	}
-	fit := 0
-	if len(blocked) > 0 {
-		if fit, err = r.take(ctx, blocked, expects); err != nil {
+	if letters > 0 {
+		if err := r.take(ctx, expects); err != nil {
 			return nil, err
 		}
 	}
-	for _, w := range blocked[fit:] {
-		w.begun = time.Time{}
-	}
-	scanned = slices.DeleteFunc(scanned, func(w *laneWork) bool { return slices.Contains(blocked[fit:], w) })
 	for _, w := range scanned {
 		if w.begun.IsZero() {
 			w.begun = r.at
 		}
-	}
-	for _, w := range blocked[:fit] {
+		if w.state == nil {
+			continue
+		}
 		if err := w.planTaken(ctx); err != nil {
 			return nil, err
 		}
@@ -331,44 +324,27 @@ func (w *laneWork) planTaken(ctx context.Context) error {
 	return j.lookUp(ctx, w.found, generationsOf)
 }
 
-// take takes the dead letters of the first lanes that fit in memory, and returns the number of these lanes. expects has
-// the number of the lane that expects a dead letter.
-func (r *laneRead) take(ctx context.Context, lanes []*laneWork, expects map[laneLetter]int) (fit int, err error) {
-	for _, w := range lanes {
-		w.size, w.found = 0, nil
-	}
-	laneOf := func(m *Message) int {
+// take takes the dead letters that lanes expect.
+func (r *laneRead) take(ctx context.Context, expects map[laneLetter]*laneWork) (err error) {
+	laneOf := func(m *Message) *laneWork {
 		name := counter.LetterName(counter.Message{ID: m.Name(), Generation: laneGeneration(m)})
-		if i, ok := expects[laneLetter{m.Origin.Queue, name}]; ok {
-			return i
-		}
-		return -1
-	}
-	pick := func(m *Message) bool {
-		i := laneOf(m)
-		if i >= 0 {
-			lanes[i].size += len(m.Publishing.Body) + besideBody
-		}
-		return i >= 0
+		return expects[laneLetter{m.Origin.Queue, name}]
 	}
 	unjoined := *r.q
 	unjoined.Records = nil // most have no record, which would have all generations of the queue listed
-	if r.source, err = unjoined.chooseAll(ctx, Filter{match: pick}); err != nil {
+	pick := Filter{match: func(m *Message) bool { return laneOf(m) != nil }}
+	if r.source, err = unjoined.chooseAll(ctx, pick); err != nil {
 		r.source = nil
-		return 0, err
-	}
-	for size := 0; fit < len(lanes) && (fit == 0 || size+lanes[fit].size <= mostWaiting); fit++ {
-		size += lanes[fit].size
+		return err
 	}
 	for {
 		some, err := r.source.next(ctx, page)
 		if err != nil || len(some) == 0 {
-			return fit, err
+			return err
 		}
 		for _, m := range some {
-			if i := laneOf(m); i < fit {
-				lanes[i].found = append(lanes[i].found, m)
-			}
+			w := laneOf(m)
+			w.found = append(w.found, m)
 		}
 	}
 }
