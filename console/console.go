@@ -15,7 +15,6 @@ package console
 import (
 	"context"
 	"net/http"
-	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -110,7 +109,8 @@ func (c *Console) records(queue string) *ops.Queue {
 	}
 }
 
-// ServeHTTP serves the pages below Options.Path. It answers 403 to a request that it does not let in.
+// ServeHTTP serves the pages. Links are relative, so they work below every path: wrap the Console in http.StripPrefix.
+// It answers 403 to a request that it does not let in.
 func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header())
 	if err := c.admit(r); err != nil {
@@ -118,26 +118,14 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusForbidden)
 		return
 	}
-	at, below := strings.CutPrefix(r.URL.Path, c.opts.Path)
-	switch {
-	case !below || at != "" && at[0] != '/':
-		http.NotFound(w, r)
-		return
-	case at == "":
-		w.Header().Set("Location", path.Base(c.opts.Path)+"/") // relative: a proxy may have cut a path off
-		w.WriteHeader(http.StatusPermanentRedirect)
-		return
-	}
 	if r.ContentLength != 0 { // also before a login, when the visitor is not known
 		r.Body = http.MaxBytesReader(w, r.Body, largestForm)
 		// the server lifts it with the next request
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(slowestForm))
 	}
-	inner := r.Clone(r.Context())
-	inner.URL.Path, inner.URL.RawPath = at, ""
-	if strings.HasPrefix(at, "/static/") {
-		c.static(w, inner)
+	if strings.HasPrefix(r.URL.Path, "/static/") {
+		c.static(w, r)
 		return
 	}
-	c.enter(w, inner)
+	c.enter(w, r)
 }

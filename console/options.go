@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path"
 	"slices"
 	"strings"
 
@@ -19,7 +18,7 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// A FieldError says which setting is refused; nothing was done with it. Field is its name, such as "Path". Value is
+// A FieldError says which setting is refused; nothing was done with it. Field is its name, such as "Hosts". Value is
 // the refused value, as text, never with a password. Want says which values are allowed. errors.As finds it; a retry
 // does not help.
 type FieldError = setting.FieldError
@@ -40,10 +39,6 @@ type Options struct {
 	Management string
 	HTTPClient *http.Client // for Management; nil: one that keeps no connections
 	Queues     []string     // the queues to show; empty: all that the management API lists
-
-	// Path is the path below which requests arrive, such as "/ops/strikes"; empty: the root. Links are relative, so a
-	// proxy may put another path before it.
-	Path string
 
 	// Hosts are the names that the Host header of a request may have, without a port; empty: localhost, 127.0.0.1 and ::1.
 	// They keep other web sites from reaching the console under a name of theirs.
@@ -84,7 +79,6 @@ func (o Options) withDefaults() Options {
 	if len(o.Hosts) == 0 {
 		o.Hosts = []string{"localhost", "127.0.0.1", "::1"}
 	}
-	o.Path = strings.TrimSuffix(o.Path, "/")
 	return o
 }
 
@@ -98,8 +92,6 @@ func (o Options) validate() error {
 	case o.Management == "" && len(o.Queues) == 0:
 		err = setting.New("Queues", "none", "the names of the queues to show, or Management the URL of the management API, "+
 			"which lists them")
-	case o.Path != "" && (o.Path[0] != '/' || path.Clean(o.Path) != o.Path):
-		err = setting.New("Path", o.Path, "a path like /ops/strikes")
 	case o.Token != "" && len(o.Token) < fewestTokenBytes:
 		err = &setting.FieldError{Field: "Token", Value: "a short one", Want: fmt.Sprintf("%d bytes at least",
 			fewestTokenBytes)}

@@ -39,7 +39,6 @@ the same visitors. docs/console.md says how to run it safely.`,
 	f.StringVar(&o.allow, "allow", "", "let visitors change things: `VERBS` of "+strings.Join(verbs, ", ")+", or all")
 	f.StringArrayVar(&o.queues, "queue", nil, "show this `QUEUE` (repeatable); none: all")
 	f.StringVar(&o.dropDir, "drop-dir", "", "where the verb drop writes its files: `DIRECTORY`; required for it")
-	f.StringVar(&o.at.path, "path", "", "serve below this `PATH`, such as /ops/strikes")
 	cli.FromEnv(f, "allow")
 	_ = cmd.RegisterFlagCompletionFunc("allow", cobra.FixedCompletions(append(verbs, "all"), // the flag is there
 		cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace))
@@ -94,7 +93,7 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 	}
 	c, err := console.New(console.Options{
 		Store: store, Dial: b.Dial, VHost: b.VHost, Management: need.Management, HTTPClient: need.HTTPClient,
-		Queues: o.queues, Path: o.at.path, Hosts: o.at.names(), Token: token, Actor: thisUser(), Allow: allow,
+		Queues: o.queues, Hosts: o.at.names(), Token: token, Actor: thisUser(), Allow: allow,
 		DropDir: o.dropDir, Encode: lineOf, Reword: cli.InFlags,
 		Logger: slog.New(slog.NewTextHandler(a.Err, nil)),
 	})

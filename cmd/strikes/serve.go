@@ -33,7 +33,6 @@ type pages struct {
 	hosts     []string // names under which browsers may reach it
 	tokenFile string
 	cert, key string
-	path      string // below which the pages are, for the URL
 }
 
 // addTo adds the flags.
@@ -98,7 +97,7 @@ func (f pages) serve(ctx context.Context, h http.Handler, out io.Writer) error {
 		scheme, listener = "https", tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{pair},
 			MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
 	}
-	if _, err := fmt.Fprintf(out, "%s://%s%s/\n", scheme, listener.Addr(), strings.TrimSuffix(f.path, "/")); err != nil {
+	if _, err := fmt.Fprintf(out, "%s://%s/\n", scheme, listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	// Streams last as long as their pages, so they have no timeout, and end with ctx.

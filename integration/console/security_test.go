@@ -48,14 +48,14 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestPrefixes follows the links of pages under two prefixes, one of which a proxy cuts off.
+// TestPrefixes follows the links of pages under two prefixes.
 func TestPrefixes(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
 	p.declare(topology.Spec{Queue: "orders"})
 	for _, prefix := range []string{"/ops", "/a/b/strikes"} {
 		t.Run(prefix, func(t *testing.T) {
-			s := p.serve(func(o *console.Options) { o.Path = prefix })
+			s := p.serveBelow(prefix, nil)
 			b := newTab(t)
 			b.visit(strings.TrimSuffix(s.url, "/")) // without the slash
 			if b.url() != s.url {

@@ -47,6 +47,11 @@ func (l *logged) String() string {
 // machine.
 func (p *plant) serve(change func(*console.Options)) *site {
 	p.t.Helper()
+	return p.serveBelow("", change)
+}
+
+func (p *plant) serveBelow(prefix string, change func(*console.Options)) *site {
+	p.t.Helper()
 	store, err := rig.Dial(through(p.storeURL, p.store), p.prefix)
 	need(p.t, err)
 	p.t.Cleanup(func() { _ = store.Close() })
@@ -62,7 +67,7 @@ func (p *plant) serve(change func(*console.Options)) *site {
 	c, err := console.New(opts)
 	need(p.t, err)
 	mux := http.NewServeMux()
-	mux.Handle(opts.Path+"/", c)
+	mux.Handle(prefix+"/", http.StripPrefix(prefix, c))
 	server := httptest.NewServer(mux)
 	p.t.Cleanup(func() {
 		server.CloseClientConnections()
@@ -74,7 +79,7 @@ func (p *plant) serve(change func(*console.Options)) *site {
 			p.t.Logf("the console logged:\n%s", s.log)
 		}
 	})
-	s.url = server.URL + opts.Path + "/"
+	s.url = server.URL + prefix + "/"
 	return s
 }
 
