@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -29,14 +28,14 @@ type Proof struct {
 	Findings []inspect.Finding // the failures, and the abilities that could not be tried
 }
 
-// Probe shows where a requeued message goes, and that a rejected one lands in every dead-letter queue. It does not
-// touch the queue itself: it uses scratch queues with its arguments, whose names begin with strikes.probe, and deletes
-// them. The user needs the permission to configure, write and read such names.
+// Probe shows that a rejected message lands in every dead-letter queue. It does not touch the queue itself: it rejects a
+// scratch message from a scratch queue with the same dead-letter route, whose name begins with strikes.probe, and
+// deletes that queue. The user needs the permission to configure, write and read such names.
 //
-// The rejected scratch message goes through the queue's dead-letter route, and is taken out of the dead-letter queues
-// again. So it is tried only if these are known, empty, and without a consumer which could get it; else a finding says
-// why not, and how else to learn it. While an alarm of the broker blocks publishers, Probe tries nothing, because a
-// scratch message would wait. Only Queue, Management and HTTPClient of need are used.
+// The scratch message is taken out of the dead-letter queues again. So it is rejected only if these are known, empty,
+// and without a consumer which could get it; else a finding says why not, and how else to learn it. While an alarm of
+// the broker blocks publishers, Probe tries nothing, because a scratch message would wait. Only Queue, Management and
+// HTTPClient of need are used.
 func Probe(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Proof, error) {
 	need.Closely = true
 	f, err := inspect.Gather(ctx, conn, need, nil)
@@ -45,158 +44,28 @@ func Probe(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Proof
 	}
 	var proof Proof
 	if alarms := Alarms(ctx, conn, need); len(alarms) > 0 && alarms[0].Severe() {
-		proof.untried("nothing was tried, because a scratch message would wait", alarms[0].Seen)
+		proof.untried(alarms[0].Seen)
 		return proof, nil
 	}
-	for _, try := range []func(context.Context, *amqp.Connection, inspect.Facts) error{proof.requeue, proof.landing} {
-		err := try(ctx, conn, f)
-		if err := broker.UnlessRefused(err); err != nil {
-			return proof, fmt.Errorf("probe queue %q: %w", need.Queue, err)
-		}
-		if err != nil {
-			proof.untried("the broker refused it", err.Error())
-		}
+	switch err := proof.landing(ctx, conn, f); {
+	case broker.UnlessRefused(err) != nil:
+		return proof, fmt.Errorf("probe queue %q: %w", need.Queue, err)
+	case err != nil:
+		proof.untried("the broker refused it: " + err.Error())
 	}
 	return proof, nil
 }
 
-func (p *Proof) found(entry string, v inspect.Vars) *inspect.Finding {
-	p.Findings = append(p.Findings, inspect.Say(entry, v))
+// untried reports why no message was rejected.
+func (p *Proof) untried(reason string) *inspect.Finding {
+	p.Findings = append(p.Findings, inspect.Say("probe-refused", inspect.Vars{"reason": reason}))
 	return &p.Findings[len(p.Findings)-1]
-}
-
-func (p *Proof) untried(what, reason string) *inspect.Finding {
-	return p.found("probe-refused", inspect.Vars{"what": what, "reason": reason})
-}
-
-// onScratch runs f on a channel with a scratch queue of these arguments.
-func onScratch(ctx context.Context, conn *amqp.Connection, args amqp.Table, f func(scratch) error) error {
-	return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
-		s := scratch{ch: ch, queue: broker.Scratch + uuid.NewString()}
-		args = broker.Merge(args, amqp.Table{broker.ArgExpires: scratchExpires})
-		if _, err := ch.QueueDeclare(s.queue, true, false, false, false, args); err != nil {
-			return err
-		}
-		err := f(s)
-		if _, deleted := ch.QueueDelete(s.queue, false, false, false); err == nil && !errors.Is(deleted, amqp.ErrClosed) {
-			err = deleted
-		}
-		return err
-	})
-}
-
-// scratch is a queue to try things on.
-type scratch struct {
-	ch    *amqp.Channel
-	queue string
-}
-
-// fill publishes a message of each id with confirms, and returns the delivery of the first, and the others one at a
-// time.
-func (s scratch) fill(ctx context.Context, ids ...string) (first amqp.Delivery, rest <-chan amqp.Delivery, err error) {
-	if err := errors.Join(s.ch.Confirm(false), s.ch.Qos(1, 0, false)); err != nil {
-		return first, nil, err
-	}
-	for _, id := range ids {
-		msg := amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: id,
-			Body: []byte("a scratch message of strikes doctor --probe")}
-		confirm, err := s.ch.PublishWithDeferredConfirmWithContext(ctx, "", s.queue, true, false, msg)
-		if err != nil {
-			return first, nil, err
-		}
-		if acked, err := confirm.WaitContext(ctx); err != nil || !acked {
-			return first, nil, fmt.Errorf("publish to the scratch queue: not confirmed (acked: %v): %w", acked, err)
-		}
-	}
-	if rest, err = s.ch.ConsumeWithContext(ctx, s.queue, "", false, false, false, false, nil); err != nil {
-		return first, nil, err
-	}
-	first, err = next(ctx, rest)
-	return first, rest, err
-}
-
-var errSilent = fmt.Errorf("the scratch queue delivered nothing within %v", probeWait)
-
-// next returns the next delivery, or errSilent.
-func next(ctx context.Context, deliveries <-chan amqp.Delivery) (amqp.Delivery, error) {
-	wait := time.NewTimer(probeWait)
-	defer wait.Stop()
-	select {
-	case d, open := <-deliveries:
-		if !open {
-			return d, amqp.ErrClosed
-		}
-		return d, nil
-	case <-wait.C:
-		return amqp.Delivery{}, errSilent
-	case <-ctx.Done():
-		return amqp.Delivery{}, ctx.Err()
-	}
-}
-
-// requeue requeues the first of three messages, and sees whether it comes again first, last or not at all.
-func (p *Proof) requeue(ctx context.Context, conn *amqp.Connection, f inspect.Facts) error {
-	const what = "where a requeued message goes was not tried"
-	switch {
-	case f.Exclusive:
-		p.untried(what, "the queue is exclusive")
-		return nil
-	case f.Unread != "":
-		p.untried(what, "the declaration of the queue cannot be read: "+f.Unread)
-		return nil
-	case f.Type != broker.Classic && f.Type != broker.Quorum:
-		p.untried(what, fmt.Sprintf("the queue is of type %q", f.Type))
-		return nil
-	}
-	return onScratch(ctx, conn, requeueArguments(f), func(s scratch) error {
-		d, rest, err := s.fill(ctx, "1", "2", "3")
-		if err == nil {
-			err = d.Nack(false, true)
-		}
-		limit := inspect.Vars{"limit": broker.DefaultDeliveryLimit}
-		for seen := 0; err == nil; seen++ {
-			switch d, err = next(ctx, rest); {
-			case errors.Is(err, errSilent) && seen == 2:
-				p.found("probe-discards", limit)
-				return nil
-			case err != nil:
-				return err
-			case d.MessageId == "1" && seen == 0:
-				p.Proven = append(p.Proven, "a requeued message was redelivered first")
-				return d.Ack(false)
-			case d.MessageId == "1":
-				p.found("probe-tail", limit)
-				return d.Ack(false)
-			}
-			err = d.Ack(false)
-		}
-		return err
-	})
-}
-
-// requeueArguments are those that decide the position. The scratch queue drops its dead letters, whatever a policy for
-// all queues says.
-func requeueArguments(f inspect.Facts) amqp.Table {
-	args := amqp.Table{
-		broker.ArgType: f.Type, broker.ArgDeadLetterExchange: "", broker.ArgDeadLetterKey: "strikes.probe.none",
-	}
-	for name, value := range f.Args {
-		if name == broker.ArgSingleActive || name == broker.ArgMaxPriority || strings.HasPrefix(name,
-			"x-delayed-retry") {
-			args[name] = value
-		}
-	}
-	if limit, set := f.DeliveryLimit(); set && f.Type == broker.Quorum {
-		args[broker.ArgDeliveryLimit] = limit
-	}
-	return args
 }
 
 // landing rejects a message and takes it out of the dead-letter queues.
 func (p *Proof) landing(ctx context.Context, conn *amqp.Connection, f inspect.Facts) error {
-	const what = "whether a rejected message lands was not tried"
 	if reason := unsafe(f); reason != "" {
-		p.untried(what, reason)
+		p.untried(reason)
 		return nil
 	}
 	for _, t := range f.Vitals.Targets {
@@ -217,36 +86,62 @@ func (p *Proof) landing(ctx context.Context, conn *amqp.Connection, f inspect.Fa
 		default:
 			continue
 		}
-		p.untried(what, reason).Fix = fmt.Sprintf("%s and probe again; or compare the dead letters there with the messages "+
+		p.untried(reason).Fix = fmt.Sprintf("%s and probe again; or compare the dead letters there with the messages "+
 			"that consumers rejected: strikes status --dead-letter-queue %s %s", first, shell.Word(q.Name),
 			shell.Operands(f.Name))
 		return nil
 	}
-	id := broker.Scratch + uuid.NewString()
-	return onScratch(ctx, conn, landingArguments(f), func(s scratch) error {
-		d, _, err := s.fill(ctx, id)
-		if err == nil {
-			err = d.Nack(false, false)
+	id := broker.Scratch + uuid.NewString() // of the message, and the name of its queue
+	args := broker.Merge(landingArguments(f), amqp.Table{broker.ArgExpires: scratchExpires})
+	return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
+		if _, err := ch.QueueDeclare(id, true, false, false, false, args); err != nil {
+			return err
 		}
-		var missing []string
-		for _, t := range f.Vitals.Targets {
-			if err != nil {
-				return err
-			}
-			var landed bool
-			if landed, err = takeOut(ctx, conn, t.Name, id); landed {
-				p.Proven = append(p.Proven, fmt.Sprintf("a rejected message landed in %q, and was taken out again", t.Name))
-			} else {
-				missing = append(missing, t.Name)
-			}
-		}
-		if err == nil && len(missing) > 0 {
+		missing, err := p.reject(ctx, conn, ch, id, f.Vitals.Targets)
+		if len(missing) > 0 && err == nil {
 			exchange, _ := f.DeadLetterExchange()
-			p.found("probe-lost", inspect.Vars{"queues": fmt.Sprintf("%q", missing), "exchange": fmt.Sprintf("%q", exchange),
-				"wait": probeWait})
+			p.Findings = append(p.Findings, inspect.Say("probe-lost", inspect.Vars{"queues": fmt.Sprintf("%q", missing),
+				"exchange": fmt.Sprintf("%q", exchange), "wait": probeWait}))
+		}
+		if _, deleted := ch.QueueDelete(id, false, false, false); err == nil && !errors.Is(deleted, amqp.ErrClosed) {
+			err = deleted
 		}
 		return err
 	})
+}
+
+// reject publishes a message to the scratch queue, rejects it, and takes it out of the dead-letter queues. It returns
+// those that it did not reach.
+func (p *Proof) reject(ctx context.Context, conn *amqp.Connection, ch *amqp.Channel, id string, to []broker.Queue) (
+	missing []string, err error) {
+	if err := ch.Confirm(false); err != nil {
+		return nil, err
+	}
+	msg := amqp.Publishing{DeliveryMode: amqp.Persistent, MessageId: id,
+		Body: []byte("a scratch message of strikes doctor --probe")}
+	confirm, err := ch.PublishWithDeferredConfirmWithContext(ctx, "", id, true, false, msg)
+	if err != nil {
+		return nil, err
+	}
+	if acked, err := confirm.WaitContext(ctx); err != nil || !acked {
+		return nil, fmt.Errorf("publish to the scratch queue: not confirmed (acked: %v): %w", acked, err)
+	}
+	d, _, err := ch.Get(id, false)
+	if err == nil {
+		err = d.Nack(false, false)
+	}
+	for _, t := range to {
+		if err != nil {
+			return missing, err
+		}
+		var landed bool
+		if landed, err = takeOut(ctx, conn, t.Name, id); landed {
+			p.Proven = append(p.Proven, fmt.Sprintf("a rejected message landed in %q, and was taken out again", t.Name))
+		} else {
+			missing = append(missing, t.Name)
+		}
+	}
+	return missing, err
 }
 
 // unsafe says why a scratch message must not go through the dead-letter route; "" if it may.

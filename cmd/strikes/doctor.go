@@ -40,9 +40,8 @@ examines the queue again. A step declares a missing exchange, queue or binding,
 or sets a policy for one queue. The audit log of the queue keeps who did it, and
 --why.
 
-With --probe it also proves, for each QUEUE, where a requeued message goes, on a
-scratch queue with the same arguments, and that a rejected message arrives, if
-the dead-letter queue is empty and has no consumer.
+With --probe it also proves, for each QUEUE, that a rejected message arrives, if
+the dead-letter queue is empty and has no consumer. It uses a scratch queue.
 
 It examines everything before it exits: 5 if anything is wrong; else 69 if the
 store is out of reach, 4 if permissions are missing, 2 if a QUEUE or the store's
@@ -79,7 +78,7 @@ func (c *examination) addTo(cmd *cobra.Command) {
 		"how long consumers wait before a retry: the consumer timeout must allow `WAIT`, as consume takes it")
 	f.BoolVar(&c.set.Ordered, "ordered", false, "messages must be handled in order")
 	f.BoolVar(&c.set.AllowDrop, "allow-drop", false, "accept that dead letters are lost")
-	f.BoolVar(&c.probe, "probe", false, "prove where requeued and rejected messages go, with scratch messages")
+	f.BoolVar(&c.probe, "probe", false, "prove where rejected messages go, with a scratch message")
 	f.BoolVar(&c.fixes, "fix", false, "show the steps that fix each QUEUE, ask, and take them")
 	f.BoolVar(&c.dryRun, "dry-run", false, "with --fix: only show the steps")
 	f.BoolVar(&c.yes, "yes", false, "with --fix: do not ask; required where there is no terminal to ask at")
@@ -95,7 +94,7 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 		return err
 	}
 	if c.probe && len(queues) == 0 {
-		return cli.Misusef("--probe makes scratch queues and messages; name the QUEUE that it is for")
+		return cli.Misusef("--probe makes a scratch queue and a message; name the QUEUE that it is for")
 	}
 	if err := c.checkFix(len(queues)); err != nil {
 		return err
