@@ -2,7 +2,6 @@ package integration
 
 import (
 	"slices"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -157,8 +156,6 @@ func sick(b topo) []patient {
 		{"consumers without prefetch", consumed(0, false), inspect.Need{}, "warning no-prefetch"},
 		{"consumers with a priority", consumedWith(10, false, amqp.Table{"x-priority": 5}, "x-single-active-consumer", true),
 			inspect.Need{}, priority},
-		{"prefetch and backoff above the consumer timeout", consumed(100, false), inspect.Need{}, "warning consumer-timeout"},
-		{"long backoff", on(quorum), inspect.Need{MaxBackoff: 10 * time.Minute}, "warning consumer-timeout"},
 		{"transient messages", holding(classic, amqp.Transient, amqp.Persistent), inspect.Need{},
 			"warning no-consumer, warning transient-messages"},
 		{"messages and no consumer", holding(quorum, amqp.Persistent), inspect.Need{}, "warning no-consumer"},

@@ -59,7 +59,6 @@ type examination struct {
 	connect.Flags
 
 	set         inspect.Need // by the flags
-	backoff     string
 	probe, json bool
 
 	fixes, dryRun, yes bool
@@ -74,8 +73,6 @@ func (c *examination) addTo(cmd *cobra.Command) {
 	c.AddManagement(cmd)
 	f.IntVar(&c.set.MaxRetries, "max-retries", consumer.DefaultMaxRetries,
 		"how often consumers retry: the delivery limit must allow `N` retries")
-	f.StringVar(&c.backoff, "backoff", defaultBackoff,
-		"how long consumers wait before a retry: the consumer timeout must allow `WAIT`, as consume takes it")
 	f.BoolVar(&c.set.Ordered, "ordered", false, "messages must be handled in order")
 	f.BoolVar(&c.set.AllowDrop, "allow-drop", false, "accept that dead letters are lost")
 	f.BoolVar(&c.probe, "probe", false, "prove where rejected messages go, with a scratch message")
@@ -83,7 +80,7 @@ func (c *examination) addTo(cmd *cobra.Command) {
 	f.BoolVar(&c.dryRun, "dry-run", false, "with --fix: only show the steps")
 	f.BoolVar(&c.yes, "yes", false, "with --fix: do not ask; required where there is no terminal to ask at")
 	c.addAudit(cmd)
-	cli.FromEnv(f, "max-retries", "backoff", "ordered", "allow-drop")
+	cli.FromEnv(f, "max-retries", "ordered", "allow-drop")
 	cli.JSON(f, &c.json, "print one JSON object a finding, and one for all that was not examined (not_examined)")
 }
 
@@ -160,12 +157,7 @@ func (c *examination) checkFix(queues int) error {
 }
 
 func (c *examination) need() (inspect.Need, error) {
-	wait, err := parseBackoff(c.backoff)
-	if err != nil {
-		return inspect.Need{}, err
-	}
 	need := c.set
-	need.MaxBackoff = max(wait.last, 1) // zero would be the default
 	if need.MaxRetries < 0 || need.MaxRetries > counter.MaxOverride {
 		return need, cli.Refused("max-retries", need.MaxRetries, fmt.Sprintf("0 to %d", counter.MaxOverride))
 	}

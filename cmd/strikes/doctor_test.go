@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -14,10 +13,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
-	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/doctor"
@@ -338,20 +335,5 @@ func TestACommandIsPrintedOnce(t *testing.T) {
 		strings.Count(got, "fix: f: what fixes a does it\n") != 1 || strings.Count(got,
 		"run: strikes doctor --fix q\n") != 2 {
 		t.Error(got)
-	}
-}
-
-func TestTheDoctorTakesTheBackoffOfConsume(t *testing.T) {
-	for backoff, want := range map[string]time.Duration{
-		"": 30 * time.Second, "1s..10m": 10 * time.Minute, "5s": 5 * time.Second, "0": 1,
-	} {
-		t.Run(backoff, func(t *testing.T) {
-			var c examination
-			c.addTo(&cobra.Command{Use: "doctor"})
-			c.backoff = cmp.Or(backoff, c.backoff)
-			if need, err := c.need(); err != nil || need.MaxBackoff != want {
-				t.Errorf("%v, %v, want %v", need.MaxBackoff, err, want)
-			}
-		})
 	}
 }

@@ -252,8 +252,6 @@ type Consumer struct {
 	Channel   object[struct {
 		Connection string `json:"connection_name"`
 	}] `json:"channel_details"`
-
-	RawTimeout any `json:"consumer_timeout"` // in ms; "undefined"; absent before RabbitMQ 4.0
 }
 
 // Connection is the name of its connection; empty if its channel is closing.
@@ -261,9 +259,6 @@ func (c Consumer) Connection() string { return c.Channel.is.Connection }
 
 // Priority is its x-priority; 0 if it has none.
 func (c Consumer) Priority() int64 { return Integer(c.Arguments[ArgPriority]) }
-
-// Timeout is the consumer timeout; 0 if it is not known.
-func (c Consumer) Timeout() time.Duration { return Milliseconds(Integer(c.RawTimeout)) }
 
 // Milliseconds is n ms, or the longest duration.
 func Milliseconds(n int64) time.Duration {

@@ -244,7 +244,6 @@ const (
 	ArgExpires            = "x-expires"
 	ArgMaxLength          = "x-max-length"
 	ArgMaxLengthBytes     = "x-max-length-bytes"
-	ArgConsumerTimeout    = "x-consumer-timeout"
 )
 
 // ArgPriority is an argument of a consumer: its priority; absent, 0.

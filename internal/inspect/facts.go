@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/strikesmq/strikes/internal/broker"
 )
@@ -23,9 +22,6 @@ type Need struct {
 
 	// Closely also looks at the messages and consumers of the queue, and at the dead-letter queues.
 	Closely bool
-
-	// MaxBackoff is the longest wait before a retry; if zero, 30 s. Only a close look uses it.
-	MaxBackoff time.Duration
 
 	Management string       // URL of the management API; if empty, AMQP alone is asked
 	HTTPClient *http.Client // for Management; if nil, one that keeps no connections

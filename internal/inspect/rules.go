@@ -1,13 +1,10 @@
 package inspect
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
@@ -37,7 +34,6 @@ var All = []Rule{
 	closely(foreignPolicyRule),
 	unattendedRule,
 	closely(consumersRule),
-	closely(consumerTimeoutRule),
 	closely(messagesRule),
 	managementRule,
 }
@@ -206,11 +202,7 @@ func OfAlarms(alarms []broker.Alarm) (out []Finding) {
 	return out
 }
 
-const (
-	defaultBackoff         = 30 * time.Second
-	defaultConsumerTimeout = 30 * time.Minute // the broker's
-	usualPrefetch          = 10
-)
+const usualPrefetch = 10
 
 // unattendedRule judges whether messages wait for a consumer. In a queue with a TTL they may wait for their return.
 // AMQP reports no consumers of a stream.
@@ -251,30 +243,6 @@ func consumersRule(f Facts, _ Need, report func(Finding)) {
 // counted counts some consumers and names one of them.
 func counted(some []broker.Consumer, of int) string {
 	return fmt.Sprintf("%d of %d (tag %q, connection %q)", len(some), of, some[0].Tag, some[0].Connection())
-}
-
-// consumerTimeoutRule judges whether messages prefetched behind one that waits for its retry can be held so long.
-func consumerTimeoutRule(f Facts, need Need, report func(Finding)) {
-	if f.Type != broker.Quorum && (f.Type != broker.Classic || !f.Version.Before(4, 3)) {
-		return // classic queues have no timeout from 4.3 on
-	}
-	backoff := cmp.Or(need.MaxBackoff, defaultBackoff)
-	prefetch, timeout := int64(usualPrefetch), defaultConsumerTimeout
-	if ms, set := f.Smaller(broker.ArgConsumerTimeout); set && ms > 0 {
-		timeout = broker.Milliseconds(ms)
-	}
-	for _, c := range f.Vitals.Consumers {
-		if c.Acks {
-			prefetch = max(prefetch, c.Prefetch)
-		}
-		if t := c.Timeout(); t > 0 {
-			timeout = min(timeout, t)
-		}
-	}
-	if timeout/time.Duration(prefetch) < backoff {
-		want := time.Duration(prefetch) * min(backoff, math.MaxInt64/time.Duration(prefetch))
-		report(Say("consumer-timeout", Vars{"timeout": timeout, "prefetch": prefetch, "backoff": backoff, "want": want}))
-	}
 }
 
 // messagesRule judges the messages that are in the queue now.

@@ -3,10 +3,8 @@ package inspect
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
@@ -97,7 +95,6 @@ func TestOfAlarms(t *testing.T) {
 func TestJudgeClosely(t *testing.T) {
 	plain := Need{Queue: "q", MaxRetries: 3}
 	ordered := Need{Queue: "q", MaxRetries: 3, Ordered: true}
-	fast := Need{Queue: "q", MaxRetries: 3, MaxBackoff: 2 * time.Second}
 	closely := Need{Queue: "q", MaxRetries: 3, Closely: true, Management: "http://localhost"}
 	ready := func(messages, consumers int) func(*Facts) {
 		return func(f *Facts) { f.Ready, f.Consumers = messages, consumers }
@@ -108,8 +105,6 @@ func TestJudgeClosely(t *testing.T) {
 		&prior); err != nil {
 		t.Fatal(err)
 	}
-	short := acks(10)
-	short.RawTimeout = float64(60000)
 	lazyHA := broker.Policy{Name: "ha", Pattern: ".*", ApplyTo: "all", Definition: broker.Table{"ha-mode": "all",
 		"max-length": int64(5)}}
 	const (
@@ -220,15 +215,6 @@ func TestJudgeClosely(t *testing.T) {
 		{"priority, several active", changes("x-single-active-consumer=false", consumedBy(prior)), plain, ""},
 		{"priority on 4.0", changes("4.0", consumedBy(prior)), plain, ""},
 		{"acks and prefetch", changes(consumedBy(acks(10), acks(59))), plain, ""},
-		{"prefetch × backoff", changes(consumedBy(acks(61))), plain, "warning consumer-timeout"},
-		{"prefetch × short backoff", changes(consumedBy(acks(61))), fast, ""},
-		{"given timeout", changes(consumedBy(short)), plain, "warning consumer-timeout"},
-		{"given timeout, short backoff", changes(consumedBy(short)), fast, ""},
-		{"timeout by argument", changes("x-consumer-timeout=60000"), plain, "warning consumer-timeout"},
-		{"timeout by policy", changes("policy:consumer-timeout=60000"), plain, "warning consumer-timeout"},
-		{"long timeout by policy", changes(consumedBy(acks(61)), "policy:consumer-timeout=7200000"), plain, ""},
-		{"classic on 4.3 has none", changes(classic, consumedBy(acks(1000))), plain, ""},
-		{"classic on 4.0", changes(classic, "4.0", consumedBy(acks(1000))), plain, "warning consumer-timeout"},
 
 		{"transient messages", changes(classic, func(f *Facts) { f.Vitals.Bytes = 1 }), plain, "warning transient-messages"},
 		{"persistent messages", changes(classic, func(f *Facts) { f.Vitals.Bytes, f.Vitals.PersistentBytes = 1, 1 }), plain,
@@ -269,13 +255,4 @@ func TestOperatorsPolicyIsNamed(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("no finding of %v", want)
 	}
-}
-
-// TestLongestBackoff: the consumer timeout that it would take is not negative.
-func TestLongestBackoff(t *testing.T) {
-	consumerTimeoutRule(examined(), Need{Queue: "q", MaxBackoff: math.MaxInt64}, func(f Finding) {
-		if strings.Contains(f.Fix, "above -") {
-			t.Errorf("%q", f.Fix)
-		}
-	})
 }

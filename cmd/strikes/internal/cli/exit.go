@@ -164,7 +164,7 @@ func Examined(cmd *cobra.Command) (flags string) {
 	if cmd == nil {
 		return ""
 	}
-	for _, name := range []string{"max-retries", "backoff", "ordered", "allow-drop"} {
+	for _, name := range []string{"max-retries", "ordered", "allow-drop"} {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
 			flags += "--" + name + "=" + shell.Word(f.Value.String()) + " "
 		}
