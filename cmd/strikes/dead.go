@@ -98,7 +98,6 @@ func (c *deadChange) addTo(cmd *cobra.Command, done string) {
 	f.IntVar(&c.most, "max", 0, "stop after `N`; 0: no limit")
 	f.BoolVar(&c.dryRun, "dry-run", false, "only say what would be "+done)
 	f.BoolVar(&c.yes, "yes", false, yesText)
-	cli.JSON(f, &c.json, "print one JSON object a dead letter")
 	c.addAudit(cmd)
 }
 

@@ -89,10 +89,7 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 		for _, m := range messages {
 			want.saw(m)
 		}
-		if err := file.keep(messages); err != nil {
-			return err
-		}
-		return c.report(messages)
+		return file.keep(messages)
 	})
 	err = errors.Join(err, file.finish())
 	end(result.Done, err)
@@ -112,19 +109,6 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 
 // reached reports whether --max ended it, and not that there were no more.
 func reached(most, done int) bool { return most > 0 && done >= most }
-
-func (c *deadDrop) report(messages []*deadletter.Message) error {
-	if !c.json {
-		return nil
-	}
-	out := jsonl.NewEncoder(c.Out)
-	for _, m := range messages {
-		if err := out.Encode(map[string]any{"id": m.ID, "fingerprint": m.Fingerprint, "written": true}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // undecodable says, in the words of the command, which message cannot be decoded and how to take it out.
 type undecodable struct {

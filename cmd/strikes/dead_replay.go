@@ -54,6 +54,7 @@ say where it died, or whose queue does not exist, stays in the dead-letter queue
 		"16 at most")
 	f.Float64Var(&c.set.Rate, "rate", 0, "replay `N` a second at most; 0: no limit")
 	f.IntVar(&c.set.StopAfter, "stop-after", 5, "stop when `N` of the replayed messages have failed again; 0: never")
+	cli.JSON(f, &c.json, "print one JSON object a dead letter")
 	f.DurationVar(&c.set.Watch, "watch", 2*time.Second, "see for this `TIME` whether the last ones fail again")
 	return cmd
 }
