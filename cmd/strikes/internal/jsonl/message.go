@@ -139,18 +139,10 @@ func jsonError(err error) error {
 		return fmt.Errorf("unknown field %q; strikes publish --help lists the fields", field(semantic.JSONPointer))
 	case errors.As(err, &semantic) && semantic.JSONPointer == "":
 		return fmt.Errorf("a JSON %s instead of an object", kinds[semantic.JSONKind])
-	case errors.As(err, &semantic) && semantic.JSONPointer == "/timestamp" && semantic.JSONKind == '"':
-		return fmt.Errorf("field \"timestamp\" %w", semantic.Err)
-	case errors.As(err, &semantic) && semantic.JSONPointer == "/body_base64" && semantic.JSONKind == '"':
-		return errors.New(`field "body_base64" is not standard base64`)
+	case errors.As(err, &semantic) && semantic.Err != nil:
+		return fmt.Errorf("field %q: %w", field(semantic.JSONPointer), semantic.Err)
 	case errors.As(err, &semantic):
 		return fmt.Errorf("field %q cannot be a JSON %s", field(semantic.JSONPointer), kinds[semantic.JSONKind])
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the JSON object is not complete")
-	case errors.Is(err, jsontext.ErrDuplicateName) && errors.As(err, &syntax):
-		return fmt.Errorf("field %q is given twice", field(syntax.JSONPointer))
-	case errors.As(err, &syntax) && syntax.JSONPointer == "/body":
-		return fmt.Errorf(`field "body": %w (what is no text goes into "body_base64")`, syntax.Err)
 	case errors.As(err, &syntax) && syntax.JSONPointer != "":
 		return fmt.Errorf("field %q: %w", field(syntax.JSONPointer), syntax.Err)
 	case errors.As(err, &syntax):

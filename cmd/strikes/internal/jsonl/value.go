@@ -229,9 +229,9 @@ func timeOf(v any) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, s)
 	switch {
 	case err != nil:
-		return t, errors.New("it is a time like 2026-11-21T10:02:17Z")
+		return t, errors.New("want a time like 2026-11-21T10:02:17Z")
 	case t.Nanosecond() != 0:
-		return t, errors.New("it is a time in whole seconds, which is all that AMQP has")
+		return t, errors.New("want a time in whole seconds, which is all that AMQP has")
 	}
 	return t, nil
 }
@@ -251,11 +251,8 @@ func (m *Moment) UnmarshalText(text []byte) error {
 		return nil
 	}
 	t, err := timeOf(string(text))
-	if err != nil {
-		return fmt.Errorf("is %q: %w", text, err)
-	}
 	*m = Moment(t)
-	return nil
+	return err
 }
 
 // MarshalJSON implements [json.Marshaler].
