@@ -13,8 +13,6 @@ const (
 	noteEvery = 100 * time.Millisecond
 	// noteTime is how long a note may take, also after an interruption.
 	noteTime = 2 * time.Second
-	// mostUnnoted is the most removals that wait for a store that does not answer.
-	mostUnnoted = 10_000
 )
 
 // notes notes in the records which dead letters are off the queue. After a note that failed, finish makes the next one.
@@ -24,7 +22,6 @@ type notes struct {
 
 	removed []counter.Message // not noted yet
 	noted   time.Time         // when the last note ended
-	lost    bool              // not all that failed was kept
 	err     error             // the first; nil again once all is noted
 }
 
@@ -33,10 +30,6 @@ func (n *notes) add(messages []*Message) {
 	for _, m := range messages {
 		if n.records == nil || m.Record == nil || m.Record.State != counter.StateDeadLetter {
 			continue
-		}
-		if n.err != nil && len(n.removed) >= mostUnnoted {
-			n.lost = true
-			return
 		}
 		n.removed = append(n.removed, counter.Message{Queue: m.Queue, ID: m.ID, Generation: m.diedIn})
 	}
@@ -54,10 +47,8 @@ func (n *notes) finish(ctx context.Context) {
 	if len(n.removed) == 0 {
 		return
 	}
-	if err := n.note(ctx); err == nil && !n.lost {
-		n.err = nil
-	} else {
-		n.err = cmp.Or(n.err, err)
+	if err := n.note(ctx); err == nil || n.err == nil {
+		n.err = err
 	}
 }
 

@@ -75,7 +75,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	defer func() { _ = pub.CloseWithin(0) }() // each window has waited for its confirms
 	w := &replaying{taking: taking{q: q, doing: "replaying", window: r.Window}, r: r, pub: pub,
 		watch: q.watch(r)}
-	w.store, w.settled, w.after = w.publishWindow, w.watchAll, w.goOn
+	w.store, w.after = w.publishWindow, w.goOn
 	if err := w.begin(ctx, r.Filter, r.Max); err != nil {
 		return Result{}, err
 	}
@@ -187,15 +187,12 @@ func (w *replaying) explainEnd(err error) error {
 		w.q.Handling.Why)
 }
 
-// watchAll watches the confirmed messages.
-func (w *replaying) watchAll(confirmed []*Message) {
+// goOn replaces a source that is stuck by one that can skip messages. It watches the confirmed messages, and checks
+// for failures.
+func (w *replaying) goOn(ctx context.Context, confirmed []*Message) error {
 	for _, m := range confirmed {
 		w.watch.add(m)
 	}
-}
-
-// goOn replaces a source that is stuck by one that can skip messages, and checks for failures.
-func (w *replaying) goOn(ctx context.Context) error {
 	if w.stuck == nil {
 		return w.watch.check(ctx)
 	}

@@ -15,10 +15,8 @@ type taking struct {
 	// store stores a window elsewhere. It returns the messages that may be taken off, and an error if it is the last
 	// window.
 	store func(ctx context.Context, window []*Message) (stored []*Message, err error)
-	// settled, if not nil, gets the messages that are off the queue.
-	settled func([]*Message)
-	// after, if not nil, follows each window.
-	after func(context.Context) error
+	// after, if not nil, follows each window, and gets its messages that are off the queue.
+	after func(context.Context, []*Message) error
 
 	source *source
 	total  int
@@ -68,9 +66,6 @@ func (t *taking) run(ctx context.Context) error {
 		}
 		t.result.Done += len(stored)
 		t.notes.add(stored)
-		if t.settled != nil {
-			t.settled(stored)
-		}
 		if err != nil {
 			return err
 		}
@@ -79,7 +74,7 @@ func (t *taking) run(ctx context.Context) error {
 		if t.after == nil {
 			continue
 		}
-		if err := t.after(ctx); err != nil {
+		if err := t.after(ctx, stored); err != nil {
 			return err
 		}
 	}
