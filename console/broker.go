@@ -21,7 +21,7 @@ type rabbit interface {
 	Collector() collector // of one queue
 	// Examine examines a queue, or every queue if queue is empty, and the broker at the same time. It shows the report
 	// about the broker last, and always. A report may have findings beside its Err.
-	Examine(ctx context.Context, queue string, retries int, show func(doctor.Report)) error
+	Examine(ctx context.Context, queue string, show func(doctor.Report)) error
 	DeliveryLimit(context.Context, inspect.Need) ([]inspect.Finding, error)
 	// Unconsumed returns the result of ops.Unconsumed.
 	Unconsumed(ctx context.Context, queue string) (how string, err error)
@@ -87,7 +87,7 @@ func (d *dialled) Close() { d.all.Close() }
 
 // Examine opens one connection for the queues and one for the broker, because either may take all the time or end its
 // connection.
-func (d *dialled) Examine(ctx context.Context, queue string, retries int, show func(doctor.Report)) (err error) {
+func (d *dialled) Examine(ctx context.Context, queue string, show func(doctor.Report)) (err error) {
 	names, about := d.opts.Queues, doctor.Report{Subject: "broker"}
 	if queue != "" {
 		names = []string{queue}
@@ -101,7 +101,7 @@ func (d *dialled) Examine(ctx context.Context, queue string, retries int, show f
 	})
 	err = d.with(ctx, func(conn *amqp.Connection) error {
 		need := d.need("")
-		need.MaxRetries = retries
+		need.MaxRetries = inspect.UsualRetries
 		up := doctor.Checkup{Conn: conn, Need: need, Store: d.opts.Store.Admin(), Named: len(names) > 0}
 		if !up.Named {
 			listed, err := doctor.List(ctx, conn, need)

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -74,7 +73,7 @@ func newConsole(o Options, b rabbit, p patience) *Console {
 	c.base, c.stop = context.WithCancel(context.Background())
 	c.all, c.causes = newCached(c, c.overview), newCached(c, c.readCauses)
 	c.survey = newCached(c, func(ctx context.Context) (examination, error) {
-		return c.examine(ctx, "", inspect.UsualRetries), nil
+		return c.examine(ctx, ""), nil
 	})
 	c.survey.patience.asked = examineFor
 	c.survey.peek(0) // the next ones are begun by pages

@@ -104,7 +104,7 @@ func (b *fakeBroker) DeliveryLimit(context.Context, inspect.Need) ([]inspect.Fin
 func (b *fakeBroker) Unconsumed(_ context.Context, queue string) (how string, err error) {
 	return b.deletes[queue], b.err()
 }
-func (b *fakeBroker) Examine(ctx context.Context, queue string, _ int, show func(doctor.Report)) error {
+func (b *fakeBroker) Examine(ctx context.Context, queue string, show func(doctor.Report)) error {
 	if queue == "" {
 		select {
 		case <-b.examine:

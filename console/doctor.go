@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/panics"
@@ -25,9 +23,8 @@ const (
 
 // examination holds the findings of the doctor for one queue or all, the broker and the store.
 type examination struct {
-	All     []doctor.Report // the worst first
-	Of      int             // queues that were examined, or could not be
-	Retries int             // that the consumers of one queue need
+	All []doctor.Report // the worst first
+	Of  int             // queues that were examined, or could not be
 
 	errors map[string][]inspect.Finding // by queue
 
@@ -39,8 +36,8 @@ type examination struct {
 
 // examine examines one queue, or all if queue is empty. It examines the store while the broker is examined: one that
 // hangs takes no time from the other.
-func (c *Console) examine(ctx context.Context, queue string, retries int) examination {
-	out := examination{Retries: retries, errors: map[string][]inspect.Finding{}}
+func (c *Console) examine(ctx context.Context, queue string) examination {
+	out := examination{errors: map[string][]inspect.Finding{}}
 	var store doctor.Report
 	var both panics.Group
 	both.Go(func() error {
@@ -50,7 +47,7 @@ func (c *Console) examine(ctx context.Context, queue string, retries int) examin
 		return nil
 	})
 	both.Go(func() error {
-		return c.broker.Examine(ctx, queue, retries, func(r doctor.Report) { out.All = append(out.All, r) })
+		return c.broker.Examine(ctx, queue, func(r doctor.Report) { out.All = append(out.All, r) })
 	})
 	if err := both.Wait(); err != nil {
 		out.All = append(out.All, doctor.Report{Subject: "queue", Name: queue, Err: err})
@@ -158,13 +155,8 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 	if err := checkQueue(r); err != nil {
 		return page{}, err
 	}
-	retries := cmp.Or(r.FormValue("retries"), strconv.Itoa(inspect.UsualRetries))
-	n, err := strconv.Atoi(retries)
-	if err != nil || n < 0 || n > counter.MaxOverride {
-		return page{}, formError(fmt.Sprintf("retries must be 0 to %d, got %s", counter.MaxOverride, shown(retries)))
-	}
 	name := queueOf(r)
-	v := c.examine(r.Context(), name, n)
+	v := c.examine(r.Context(), name)
 	return page{Screen: "doctor", Queue: name, View: v, Title: v.diagnose(shown(name) + ", broker and store")}, nil
 }
 
