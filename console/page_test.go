@@ -231,8 +231,8 @@ func TestLimitThatDeadLetters(t *testing.T) {
 	f.fail(t, "m-2")
 	form := url.Values{"why": {"they are too old"}, "number": {"0"}}
 	for at, asks := range map[string]string{
-		query("change", "verb", "limit"):              "2 messages of queue orders failed that often already",
-		query("change", "verb", "limit", "id", "m-1"): "Message m-1 of queue orders failed that often already",
+		query("change", "verb", "limit"):              "2 messages of queue orders reached this limit already",
+		query("change", "verb", "limit", "id", "m-1"): "Message m-1 of queue orders reached this limit already",
 	} {
 		form.Del("anyway")
 		answers(t, f.post(at, form), http.StatusConflict, asks, "would be dead-lettered", `name="anyway"`)

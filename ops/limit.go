@@ -22,7 +22,7 @@ type Limit struct {
 	counter.Note
 	Done *bool `json:"done,omitempty"` // set or cleared; false: planned; nil: shown
 
-	// DeadLetters is how many messages have failed that often, or for so long, already.
+	// DeadLetters is how many messages reached the limit already.
 	DeadLetters int `json:"dead_letters,omitempty"`
 
 	to      *counter.Override // nil: cleared
@@ -81,19 +81,7 @@ func short(d time.Duration) string {
 	return text
 }
 
-// much returns how often, or for how long, a message must have failed for the limit to dead-letter it.
-func (l Limit) much() string {
-	switch {
-	case l.MaxAgeMS == nil:
-		return "that often"
-	case l.Attempts == 0:
-		return "for that long"
-	}
-	return "that often, or for that long,"
-}
-
-// planLimit finds the effect of a new limit. A limit of the other kind stays, and so does the reason why it was set:
-// the queue then has both reasons.
+// planLimit finds the effect of a new limit. A limit of the other kind stays.
 func planLimit(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	if a.ID != "" {
 		return q.planOwn(ctx, a.ID, *a.MaxRetries+1, a.Note)
@@ -103,22 +91,13 @@ func planLimit(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	then := o // the limits that will be in force: this change, and those that it leaves
-	if before != nil && (before.MaxRetries != nil && o.MaxRetries == nil || before.MaxAge != nil && o.MaxAge == nil) {
-		o.Note.Why = joined(a.Note.Why, before.Note.Why)
+	then := o // the limits that will be in force
+	if before != nil {
 		then.MaxRetries, then.MaxAge = cmp.Or(o.MaxRetries, before.MaxRetries), cmp.Or(o.MaxAge, before.MaxAge)
 	}
 	l := q.LimitOf(o)
 	l.to, l.why = &o, a.Note
 	return q.planned(ctx, l, &then)
-}
-
-// joined begins with the new reason, because a long text loses its end.
-func joined(why, old string) string {
-	if old == "" || why == "" || strings.HasPrefix(old+"; ", why+"; ") {
-		return cmp.Or(old, why)
-	}
-	return why + "; " + old
 }
 
 // planClear finds the change that clearing the limit makes. A limit that cannot be read can be cleared.
@@ -203,8 +182,8 @@ func (l *Limit) Question(int) string {
 	if l.ID != "" {
 		who = "Message " + printable.Name(l.ID)
 	}
-	return fmt.Sprintf("%s of queue %s failed %s already, and would be dead-lettered at the next step. Go on?",
-		who, printable.Name(l.Queue), l.much())
+	return fmt.Sprintf("%s of queue %s reached this limit already, and would be dead-lettered at the next step. Go on?",
+		who, printable.Name(l.Queue))
 }
 
 // Do sets or clears the limit.
@@ -238,7 +217,7 @@ func (l *Limit) Text() string {
 		text += "set to " + l.Words()
 	}
 	if n := l.DeadLetters; n > 0 {
-		text += fmt.Sprintf("; dead-letters %s that failed %s already", printable.Plural(n, "message"), l.much())
+		text += fmt.Sprintf("; dead-letters %s that reached it already", printable.Plural(n, "message"))
 	}
 	return text
 }
