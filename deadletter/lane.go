@@ -52,9 +52,6 @@ type Lane struct {
 	// Keep, if not nil, gets the dead letters that are dropped, before they are: it must have stored them when it returns
 	// nil.
 	Keep func([]*Message) error
-
-	// Progress, if not nil, is called while ReplayLane waits: with the messages of the lane that are not handled yet.
-	Progress func(open int)
 }
 
 // LaneResult counts the changes of a lane.

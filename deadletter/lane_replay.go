@@ -137,9 +137,6 @@ func (w *laneWork) await(ctx context.Context, published []counter.Position) erro
 				waiting++
 			}
 		}
-		if w.l.Progress != nil {
-			w.l.Progress(state.Messages)
-		}
 		if waiting != before {
 			before, deadline = waiting, time.Now().Add(w.l.Wait)
 		}
