@@ -317,11 +317,6 @@ func (c *API) Bindings(ctx context.Context, vhost, exchange string) ([]Binding, 
 	return fetch[[]Binding](ctx, c, "", "exchanges", vhost, exchange, "bindings", "source")
 }
 
-// BindingsTo returns the bindings to a queue, with that of the default exchange.
-func (c *API) BindingsTo(ctx context.Context, vhost, queue string) ([]Binding, error) {
-	return fetch[[]Binding](ctx, c, "", "queues", vhost, queue, "bindings")
-}
-
 // AllBindings lists the bindings of a virtual host, with those of the default exchange.
 func (c *API) AllBindings(ctx context.Context, vhost string) ([]Binding, error) {
 	return fetch[[]Binding](ctx, c, "?columns=source,destination,destination_type,routing_key,arguments,properties_key",

@@ -382,7 +382,6 @@ func askAll(t *testing.T, m *API) error {
 		"load":        func() error { _, err := m.load(ctx, "/", "q"); return err },
 		"List":        func() error { _, err := m.List(ctx, "/"); return err },
 		"Bindings":    func() error { _, err := m.Bindings(ctx, "/", "x"); return err },
-		"BindingsTo":  func() error { _, err := m.BindingsTo(ctx, "/", "q"); return err },
 		"AllBindings": func() error { _, err := m.AllBindings(ctx, "/"); return err },
 		"Exchange":    func() error { _, err := m.Exchange(ctx, "/", "x"); return err },
 		"Exchanges":   func() error { _, err := m.Exchanges(ctx, "/"); return err },
@@ -404,7 +403,7 @@ func TestRepliesKeepTheirObjects(t *testing.T) {
 	state, _ := m.State(ctx, "/", "q")
 	load, _ := m.load(ctx, "/", "q")
 	listed, _ := m.List(ctx, "/")
-	bindings, _ := m.BindingsTo(ctx, "/", "q")
+	bindings, _ := m.Bindings(ctx, "/", "x")
 	exchanges, _ := m.Exchanges(ctx, "/")
 	policies, _ := m.Policies(ctx, "/")
 	got := fmt.Sprintln(q.Args, q.Policy, state.Consumers[0].Connection(), load.In, load.Taken, listed[0].Args,

@@ -55,140 +55,73 @@ func ListExchanges(ctx context.Context, api *broker.API, vhost string) (map[stri
 	return all, nil
 }
 
-// takes returns the keys that the binding may let through, and whether it lets all given keys through.
-func (x Exchange) takes(b broker.Binding, keys keySet) (taken keySet, sure bool) {
+// key is the routing key of a dead letter, if it is known.
+type key struct {
+	text string
+	any  bool // it may be every key
+}
+
+func exactly(text string) key { return key{text: text} }
+
+var anyKey = key{any: true}
+
+// takes returns the key of the dead letters of key k that the binding lets through, whether it may let some through, and
+// whether it lets all through. It does not know further keys in a message's CC header.
+func (x Exchange) takes(b broker.Binding, k key) (on key, some, all bool) {
 	switch x.Kind {
 	case "fanout":
-		return keys, true
+		return k, true, true
 	case "direct", "topic":
-		p := x.pattern(b)
-		return keys.under(p), keys.within(p)
+		wild := x.Kind == "topic" && strings.ContainsAny(b.Key, "*#")
+		switch {
+		case k.any && !wild:
+			return exactly(b.Key), true, false
+		case k.any:
+			return k, true, b.Key == "#"
+		}
+		fits := wild && matches(b.Key, k.text) || !wild && b.Key == k.text
+		return k, fits, fits
 	case "headers": // one that names no header takes all
 		names := slices.DeleteFunc(slices.Collect(maps.Keys(b.Arguments)), func(n string) bool { return n == "x-match" })
 		match, _ := b.Arguments["x-match"].(string)
-		return keys, len(names) == 0 && (match == "" || strings.HasPrefix(match, "all"))
+		return k, true, len(names) == 0 && (match == "" || strings.HasPrefix(match, "all"))
 	}
-	return keys, false
+	return k, true, false
 }
 
-// pattern returns the keys that a binding to a direct or topic exchange lets through.
-func (x Exchange) pattern(b broker.Binding) keyPattern {
-	return keyPattern{b.Key, x.Kind == "topic" && strings.ContainsAny(b.Key, "*#")}
+// takesEvery reports whether each dead letter of the key surely finds a binding.
+func (x Exchange) takesEvery(k key) bool {
+	return slices.ContainsFunc(x.Bindings, func(b broker.Binding) bool { _, _, all := x.takes(b, k); return all })
 }
 
-// takesEvery reports whether each of the keys surely finds a binding.
-func (x Exchange) takesEvery(keys keySet) bool {
-	if keys == nil {
-		keys = anyKey()
-	}
-	return !slices.ContainsFunc(keys, func(k keyPattern) bool {
-		return !slices.ContainsFunc(x.Bindings, func(b broker.Binding) bool { _, sure := x.takes(b, keySet{k}); return sure })
-	})
-}
-
-// reached returns the bindings that a dead letter may take. Only a direct or topic exchange with a fixed key rules one
-// out.
-func (x Exchange) reached(keys keySet) []broker.Binding {
+// reached returns the bindings that a dead letter of the key may take.
+func (x Exchange) reached(k key) []broker.Binding {
 	return slices.DeleteFunc(slices.Clone(x.Bindings), func(b broker.Binding) bool {
-		taken, _ := x.takes(b, keys)
-		return taken.empty()
+		_, some, _ := x.takes(b, k)
+		return !some
 	})
 }
 
-// keySet is the set of possible routing keys of a dead letter, each of which matches one of the patterns. If nil, they
-// are not looked up yet.
-type keySet []keyPattern
-
-// keyPattern is a routing key, or the pattern that one matched.
-type keyPattern struct {
-	text  string
-	topic bool // * and # are wildcards
-}
-
-func exactly(key string) keySet { return keySet{{text: key}} }
-
-func anyKey() keySet { return keySet{{"#", true}} }
-
-// name is equal for equal sets.
-func (s keySet) name() string {
-	var b strings.Builder
-	for _, p := range s {
-		b.WriteString("\x00" + p.text)
-		if p.topic {
-			b.WriteString("\x00topic")
-		}
+// matches reports whether a topic exchange routes a key to a binding: * is one word, and # any number of words. Word by
+// word of the pattern, it notes which beginnings of the key match: a hostile pattern of many # must not cost more.
+func matches(pattern, text string) bool {
+	var words []string
+	if text != "" {
+		words = strings.Split(text, ".")
 	}
-	return b.String()
-}
-
-// meets reports whether a key may match both. Row by row it computes which beginnings of both match a common key: a
-// hostile pattern of many # must not cost more.
-func (p keyPattern) meets(q keyPattern) bool {
-	a, b := p.words(), q.words()
-	row := make([]bool, len(b)+1)
-	for i := 0; i <= len(a); i++ {
-		next := make([]bool, len(b)+1)
-		for j := 0; j <= len(b); j++ {
+	row := make([]bool, len(words)+1)
+	row[0] = true
+	for w := range strings.SplitSeq(pattern, ".") {
+		next := make([]bool, len(words)+1)
+		for j := range next {
 			switch {
-			case i == 0 && j == 0:
-				next[j] = true
-			case i > 0 && a[i-1] == "#" && row[j], j > 0 && b[j-1] == "#" && next[j-1]:
-				next[j] = true // # takes no word
-			case i > 0 && j > 0:
-				next[j] = a[i-1] == "#" && next[j-1] || b[j-1] == "#" && row[j] ||
-					row[j-1] && (a[i-1] == b[j-1] || a[i-1] == "*" || b[j-1] == "*" || a[i-1] == "#" || b[j-1] == "#")
+			case w == "#":
+				next[j] = row[j] || j > 0 && next[j-1]
+			case j > 0:
+				next[j] = row[j-1] && (w == "*" || w == words[j-1])
 			}
 		}
 		row = next
 	}
-	return row[len(b)]
-}
-
-// words are those of the pattern. In a topic, * is one word and # any number of words; another word has "=" before it,
-// because a key may have a word * or #, which is no wildcard.
-func (p keyPattern) words() []string {
-	if p.text == "" {
-		return nil
-	}
-	words := strings.Split(p.text, ".")
-	for i, w := range words {
-		if !p.topic || w != "*" && w != "#" {
-			words[i] = "=" + w
-		}
-	}
-	return words
-}
-
-// within reports whether each key of p surely matches q.
-func (p keyPattern) within(q keyPattern) bool {
-	switch {
-	case p == q, q.topic && q.text == "#":
-		return true
-	case p.topic:
-		return false
-	}
-	return p.meets(q)
-}
-
-// under returns the keys of the set that match the pattern. If it cannot be exact it returns too many, never too few.
-// It does not know further keys in a message's CC header.
-func (s keySet) under(p keyPattern) keySet {
-	out := keySet{}
-	for _, k := range s {
-		switch {
-		case !k.meets(p):
-		case k.topic && (!p.topic || k.text == "#"):
-			out = append(out, p)
-		default:
-			out = append(out, k)
-		}
-	}
-	return slices.Compact(out)
-}
-
-func (s keySet) empty() bool { return s != nil && len(s) == 0 }
-
-// within reports whether every key of the set surely matches the pattern.
-func (s keySet) within(p keyPattern) bool {
-	return !slices.ContainsFunc(s, func(k keyPattern) bool { return !k.within(p) })
+	return row[len(words)]
 }

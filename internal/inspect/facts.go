@@ -84,23 +84,22 @@ func (f *Facts) conclude() {
 		f.Exchange = x
 	}
 	r := f.Route
-	reached := f.Exchange.reached(f.deadLetterKeys())
+	reached := f.Exchange.reached(f.keyOfAll())
 	f.astray = len(r.Landings)+len(r.Loops)+len(r.Unseen)+len(r.wanted) == 0 && !r.Open && len(reached) > 0 &&
 		!slices.ContainsFunc(reached, func(b broker.Binding) bool { return b.DestinationType == "queue" })
 }
 
-// deadLetterKeys are the routing keys that dead letters may have.
-func (f Facts) deadLetterKeys() keySet {
-	if key, fixed := f.DeadLetterKey(); fixed {
-		return exactly(key)
+// keyOfAll is the routing key that dead letters have when they leave the queue.
+func (f Facts) keyOfAll() key {
+	if text, fixed := f.DeadLetterKey(); fixed {
+		return exactly(text)
 	}
-	return anyKey()
+	return anyKey
 }
 
 // Chooses reports whether the routing key or the headers of a dead letter decide which queues it reaches.
 func (f Facts) Chooses() bool {
-	f.Known.own = anyKey() // a scratch message has a key unlike all others
-	return slices.ContainsFunc(f.Known.Trace(f.Queue).Landings, func(l Landing) bool { return l.Depends })
+	return slices.ContainsFunc(f.Route.Landings, func(l Landing) bool { return l.Depends })
 }
 
 // Named is the name by which the queue is declared: that of a partition is the name of the partitioned queue.

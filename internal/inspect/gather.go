@@ -129,12 +129,8 @@ func (g gatherer) vitals(ctx context.Context, f *Facts) {
 	}
 }
 
-// maxNodes bounds how many exchanges and queues of a dead-letter route are looked up, maxSources how many exchanges its
-// queue gets messages from.
-const (
-	maxNodes   = 64
-	maxSources = 32
-)
+// maxNodes bounds how many exchanges and queues of a dead-letter route are looked up.
+const maxNodes = 64
 
 // explore follows the dead letters of f, and looks up their exchanges and queues. If they reach no queue, it also looks
 // for the exchange and the dead-letter queue with the usual names, and follows that exchange. The plan that fixes the
@@ -186,15 +182,9 @@ func (g gatherer) follow(ctx context.Context, f *Facts, trace func() Route) (Rou
 
 // lookUp adds a node to the known graph. Without the API it asks AMQP, which knows less.
 func (g gatherer) lookUp(ctx context.Context, f *Facts, n Node) (err error) {
-	switch {
-	case n == (Node{}):
-		f.Known.own = anyKey()
-		if f.asks() {
-			f.Known.own = g.ownKeys(ctx, f)
-		}
-	case n.Exchange:
+	if n.Exchange {
 		f.Known.Exchanges[n.Name], err = g.lookUpExchange(ctx, f, n.Name)
-	default:
+	} else {
 		f.Known.Queues[n.Name], err = g.lookUpQueue(ctx, f, n.Name)
 	}
 	return err
@@ -224,40 +214,4 @@ func (g gatherer) lookUpQueue(ctx context.Context, f *Facts, name string) (*brok
 		return nil, nil // it is known that there is none
 	}
 	return &d.Queue, err
-}
-
-// ownKeys returns the routing keys that the bindings of the queue let through. It does not know keys of deleted
-// bindings. It assumes that nothing is published to the queue's own dead-letter exchange.
-func (g gatherer) ownKeys(ctx context.Context, f *Facts) keySet {
-	whole := anyKey()
-	all, err := g.api.BindingsTo(ctx, f.VHost, f.Name)
-	if err != nil {
-		f.silent(err)
-		return whole
-	}
-	kinds := map[string]string{"": "direct"}
-	own := keySet{}
-	for _, b := range all {
-		if f.OwnsExchange(b.Source) {
-			continue
-		}
-		kind, asked := kinds[b.Source]
-		if !asked && len(kinds) > maxSources {
-			return whole
-		}
-		if !asked {
-			x, err := g.api.Exchange(ctx, f.VHost, b.Source)
-			if err != nil {
-				f.silent(err)
-				return whole
-			}
-			kind = x.Type
-			kinds[b.Source] = kind
-		}
-		if kind != "direct" && kind != "topic" {
-			return whole
-		}
-		own = append(own, Exchange{Kind: kind}.pattern(b))
-	}
-	return own
 }

@@ -13,19 +13,18 @@ import (
 type Graph struct {
 	Exchanges map[string]Exchange
 	Queues    map[string]*broker.Queue // nil: there is no such queue
-	own       keySet                   // the routing keys of the messages in the queue
 }
 
-// NewGraph returns the graph of a whole virtual host, for messages of any routing key.
+// NewGraph returns the graph of a whole virtual host.
 func NewGraph(exchanges map[string]Exchange, queues []broker.Listed) Graph {
-	g := Graph{Exchanges: exchanges, Queues: map[string]*broker.Queue{}, own: anyKey()}
+	g := Graph{Exchanges: exchanges, Queues: map[string]*broker.Queue{}}
 	for i := range queues {
 		g.Queues[queues[i].Name] = &queues[i].Queue
 	}
 	return g
 }
 
-// Node is an exchange or a queue. The zero node stands for the routing keys of the messages.
+// Node is an exchange or a queue.
 type Node struct {
 	Exchange bool
 	Name     string
@@ -88,53 +87,46 @@ func (l Loop) LastQueue() Node {
 	return Node{}
 }
 
-// maxHops bounds how long a route is traced: there may be as many states as subsets of the routing keys.
-const maxHops = 10_000
-
 // hop is a dead letter on its route.
 type hop struct {
-	at      Node
-	keys    keySet
-	sure    bool
-	delayed bool
+	state
 	through []Node
 	queues  int            // of through
 	last    broker.Binding // that led here
 }
 
 // state is equal for hops that lead to the same next hops.
-func (s hop) state() string {
-	return fmt.Sprintf("%v %v %v %q %s", s.at.Exchange, s.sure, s.delayed, s.at.Name, s.keys.name())
+type state struct {
+	at      Node
+	key     key
+	sure    bool // each dead letter comes here
+	delayed bool
 }
 
 // Trace follows the dead letters of a queue through exchanges, and through queues that dead-letter on, as far as g
 // knows them.
 func (g Graph) Trace(of broker.Queue) Route {
 	var r Route
-	first, set := deadLetter(of, hop{keys: g.own, sure: true})
+	first, set := deadLetter(of, hop{state: state{key: anyKey, sure: true}})
 	if !set {
 		return r
 	}
-	seen := map[string]bool{}
+	seen := map[state]bool{}
 	for next := []hop{first}; len(next) > 0; next = next[1:] {
 		s := next[0]
 		if !s.at.Exchange && s.at.Name == of.Name {
 			r.loop(Loop{s.through[:len(s.through)-1], s.delayed, s.last})
 			continue
 		}
-		if seen[s.state()] {
+		switch {
+		case seen[s.state]:
 			continue
-		}
-		seen[s.state()] = true
-		if len(seen) > maxHops {
-			r.blind("the dead-letter route has too many branches to follow them all")
-			return r
-		}
-		if s.at.Exchange {
+		case s.at.Exchange:
 			next = append(next, g.leave(s, of.Name, &r)...)
-		} else {
+		default:
 			next = append(next, g.land(s, &r)...)
 		}
+		seen[s.state] = true
 	}
 	return r
 }
@@ -149,7 +141,7 @@ func (g Graph) TraceThrough(of broker.Queue, exchange string) Route {
 func deadLetter(q broker.Queue, s hop) (hop, bool) {
 	exchange, set := q.DeadLetterExchange()
 	if key, fixed := q.DeadLetterKey(); fixed {
-		s.keys = exactly(key)
+		s.key = exactly(key)
 	}
 	return s.to(Node{true, exchange}), set
 }
@@ -192,7 +184,7 @@ func (g Graph) land(s hop, r *Route) []hop {
 // leave returns the hops that follow the arrival at an exchange.
 func (g Graph) leave(s hop, source string, r *Route) []hop {
 	if s.at.Name == "" {
-		return g.leaveDefault(s, source, r)
+		return leaveDefault(s, source, r)
 	}
 	x, known := g.Exchanges[s.at.Name]
 	switch {
@@ -204,22 +196,19 @@ func (g Graph) leave(s hop, source string, r *Route) []hop {
 	case !x.Bound:
 		r.blind(fmt.Sprintf("the bindings of the exchange %q cannot be seen", s.at.Name))
 		return nil
-	case s.keys == nil && (x.Kind == "direct" || x.Kind == "topic"):
-		r.want(Node{})
-		return nil
 	}
 	var out []hop
 	for _, b := range x.Bindings {
-		keys, sure := x.takes(b, s.keys)
-		if keys.empty() {
+		key, some, all := x.takes(b, s.key)
+		if !some {
 			continue
 		}
 		on := s
-		on.keys, on.sure, on.last = keys, s.sure && sure, b
+		on.key, on.sure, on.last = key, s.sure && all, b
 		out = append(out, on.to(Node{b.DestinationType == "exchange", b.Destination}))
 	}
 	switch {
-	case x.takesEvery(s.keys):
+	case x.takesEvery(s.key):
 	case x.Alternate == "" && slices.Contains([]string{"direct", "topic", "headers"}, x.Kind): // others are not known
 		r.picky = s.at.Name
 	case x.Alternate != "":
@@ -230,27 +219,15 @@ func (g Graph) leave(s hop, source string, r *Route) []hop {
 	return out
 }
 
-// leaveDefault is leave for the default exchange, which routes to the queue with the name of the routing key. An
-// unknown key may lead to any queue.
-func (g Graph) leaveDefault(s hop, source string, r *Route) []hop {
-	if s.keys == nil {
-		r.want(Node{})
-		return nil
+// leaveDefault returns the hop that follows the arrival at the default exchange, which routes to the queue with the name
+// of the routing key. An unknown key may lead to any queue, and to the source.
+func leaveDefault(s hop, source string, r *Route) []hop {
+	if s.key.any {
+		r.Open = true
+		s.key, s.sure = exactly(source), false
 	}
-	var out []hop
-	for _, p := range s.keys {
-		name := p.text
-		if p.topic {
-			r.Open = true
-			if name = source; !p.meets(keyPattern{text: source}) {
-				continue
-			}
-		}
-		on := s
-		on.keys, on.sure, on.last = exactly(name), s.sure && !p.topic && len(s.keys) == 1, broker.Binding{}
-		out = append(out, on.to(Node{Name: name}))
-	}
-	return out
+	s.last = broker.Binding{}
+	return []hop{s.to(Node{Name: s.key.text})}
 }
 
 func (r *Route) want(n Node) {

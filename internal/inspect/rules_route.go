@@ -49,7 +49,7 @@ func deadLetterRouteRule(f Facts, need Need, report func(Finding)) {
 	}
 	key, fixed := f.DeadLetterKey()
 	v := Vars{"exchange": quoted(exchange), "kind": f.Exchange.Kind, "key": quoted(key), "keys": keys(f.Exchange.Bindings)}
-	reached, every := f.Exchange.reached(f.deadLetterKeys()), f.Exchange.takesEvery(nil)
+	reached, every := f.Exchange.reached(f.keyOfAll()), f.Exchange.takesEvery(anyKey)
 	back := func(b broker.Binding) bool { return b.DestinationType == "queue" && b.Destination == f.Name }
 	var beyond Route // of dead letters that match no binding, through the alternate exchange
 	if f.Exchange.Alternate != "" {
