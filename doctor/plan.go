@@ -101,9 +101,7 @@ func (p patient) fix(fix *Fix) {
 			p.route(fix, exchange)
 		}
 	case inspect.CodeUnbound:
-		if p.Exchange.Alternate == "" || fix.Finding.Severe() { // severe: the alternate exchange leads nowhere
-			p.end(fix, exchange, p.Exchange.Kind)
-		}
+		p.end(fix, exchange, p.Exchange.Kind)
 	case inspect.CodeQueueMissing:
 		if broker.CheckName(key) == nil {
 			p.declareEnd(fix, key)

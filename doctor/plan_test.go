@@ -40,6 +40,7 @@ func examined(t *testing.T, changes ...func(*inspect.Facts)) inspect.Facts {
 			Bindings: []broker.Binding{toQueue("q.dlq")}},
 		Known:  inspect.NewGraph(map[string]inspect.Exchange{}, nil),
 		Vitals: &inspect.Vitals{Targets: []broker.Queue{dead}},
+		Route:  inspect.Route{Landings: []inspect.Landing{{Name: "q.dlq"}}},
 	}
 	for _, change := range changes {
 		change(&f)
@@ -64,7 +65,7 @@ func policy(name string, v any) func(*inspect.Facts) {
 }
 
 func bound(kind string) func(*inspect.Facts) {
-	return func(f *inspect.Facts) { f.Exchange.Kind, f.Exchange.Bindings = kind, nil }
+	return func(f *inspect.Facts) { f.Exchange.Kind, f.Exchange.Bindings, f.Route = kind, nil, inspect.Route{} }
 }
 
 // exchange is one that is known.

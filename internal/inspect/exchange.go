@@ -94,14 +94,6 @@ func (x Exchange) takesEvery(k key) bool {
 	return slices.ContainsFunc(x.Bindings, func(b broker.Binding) bool { _, _, all := x.takes(b, k); return all })
 }
 
-// reached returns the bindings that a dead letter of the key may take.
-func (x Exchange) reached(k key) []broker.Binding {
-	return slices.DeleteFunc(slices.Clone(x.Bindings), func(b broker.Binding) bool {
-		_, some, _ := x.takes(b, k)
-		return !some
-	})
-}
-
 // matches reports whether a topic exchange routes a key to a binding: * is one word, and # any number of words. Word by
 // word of the pattern, it notes which beginnings of the key match: a hostile pattern of many # must not cost more.
 func matches(pattern, text string) bool {

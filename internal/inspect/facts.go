@@ -48,7 +48,6 @@ type Facts struct {
 	Exchange Exchange // the dead-letter exchange, if the queue has one
 	Route    Route    // of the dead letters
 	Known    Graph    // the exchanges and queues that were looked up for Route
-	astray   bool     // the dead letters reach exchanges but no queue
 
 	Vitals *Vitals // nil: not looked for, or not known
 }
@@ -70,7 +69,7 @@ func (f Facts) targets() []broker.Queue {
 	return out
 }
 
-// conclude sets the conclusions from the route, once every fact that can be known is known.
+// conclude sets the facts about the dead-letter exchange, once the route is known.
 func (f *Facts) conclude() {
 	exchange, set := f.DeadLetterExchange()
 	switch x, found := f.Known.Exchanges[exchange]; {
@@ -83,18 +82,6 @@ func (f *Facts) conclude() {
 	default:
 		f.Exchange = x
 	}
-	r := f.Route
-	reached := f.Exchange.reached(f.keyOfAll())
-	f.astray = len(r.Landings)+len(r.Loops)+len(r.Unseen)+len(r.wanted) == 0 && !r.Open && len(reached) > 0 &&
-		!slices.ContainsFunc(reached, func(b broker.Binding) bool { return b.DestinationType == "queue" })
-}
-
-// keyOfAll is the routing key that dead letters have when they leave the queue.
-func (f Facts) keyOfAll() key {
-	if text, fixed := f.DeadLetterKey(); fixed {
-		return exactly(text)
-	}
-	return anyKey
 }
 
 // Chooses reports whether the routing key or the headers of a dead letter decide which queues it reaches.

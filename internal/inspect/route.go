@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -47,7 +48,7 @@ type Route struct {
 	Open     bool     // some keys reach queues that cannot be named
 	Unseen   []string // why it is not wholly known
 	wanted   []Node   // not looked up yet
-	picky    string   // an exchange that drops some dead letters; empty: none does
+	picky    string   // the first exchange that drops some dead letters; empty: none does
 }
 
 // Landing is a queue that dead letters reach.
@@ -210,7 +211,7 @@ func (g Graph) leave(s hop, source string, r *Route) []hop {
 	switch {
 	case x.takesEvery(s.key):
 	case x.Alternate == "" && slices.Contains([]string{"direct", "topic", "headers"}, x.Kind): // others are not known
-		r.picky = s.at.Name
+		r.picky = cmp.Or(r.picky, s.at.Name)
 	case x.Alternate != "":
 		on := s
 		on.sure = s.sure && len(out) == 0

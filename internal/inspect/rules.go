@@ -24,7 +24,6 @@ var All = []Rule{
 	orderRule,
 	deadLetterRule,
 	deadLetterRouteRule,
-	astrayRule,
 	awayRule,
 	loopRule,
 	strategyRule,
@@ -39,7 +38,7 @@ var All = []Rule{
 }
 
 // RouteRules judge whether a dead letter would be lost, or come back.
-var RouteRules = []Rule{deadLetterRule, deadLetterRouteRule, astrayRule, awayRule, loopRule}
+var RouteRules = []Rule{deadLetterRule, deadLetterRouteRule, awayRule, loopRule}
 
 // closely returns a rule that judges only what a close look has seen.
 func closely(r Rule) Rule {

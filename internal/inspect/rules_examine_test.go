@@ -120,7 +120,6 @@ func TestJudgeClosely(t *testing.T) {
 	}{
 		{"sound", nil, ordered, ""},
 		{"nothing known of the end", changes(func(f *Facts) { f.Vitals.Targets[0].Declared = broker.Declared{} }), plain, ""},
-		{"astray", changes(func(f *Facts) { f.Vitals.Targets, f.astray = nil, true }), plain, "error dead-letter-unbound"},
 		{"end not durable", changes(endWith("transient")), plain, "warning dead-letter-queue-temporary"},
 		{"end auto-delete", changes(endWith("auto-delete")), plain, "warning dead-letter-queue-temporary"},
 		{"end exclusive", changes(end(func(t *broker.Queue) { *t = broker.Queue{Name: "d", Exclusive: true} })), plain,

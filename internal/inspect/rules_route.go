@@ -35,7 +35,7 @@ func deadLetterRule(f Facts, need Need, report func(Finding)) {
 	}
 }
 
-// deadLetterRouteRule judges the bindings of the dead-letter exchange.
+// deadLetterRouteRule judges whether the dead letters reach a queue over the dead-letter exchange.
 func deadLetterRouteRule(f Facts, need Need, report func(Finding)) {
 	exchange, _ := f.DeadLetterExchange()
 	if exchange == "" || f.Exchange.Exists == broker.No {
@@ -47,37 +47,28 @@ func deadLetterRouteRule(f Facts, need Need, report func(Finding)) {
 		}
 		return
 	}
-	key, fixed := f.DeadLetterKey()
+	key, _ := f.DeadLetterKey()
 	v := Vars{"exchange": quoted(exchange), "kind": f.Exchange.Kind, "key": quoted(key), "keys": keys(f.Exchange.Bindings)}
-	reached, every := f.Exchange.reached(f.keyOfAll()), f.Exchange.takesEvery(anyKey)
-	back := func(b broker.Binding) bool { return b.DestinationType == "queue" && b.Destination == f.Name }
-	var beyond Route // of dead letters that match no binding, through the alternate exchange
-	if f.Exchange.Alternate != "" {
-		beyond = f.Known.TraceThrough(f.Queue, f.Exchange.Alternate)
-	}
+	r := f.Route
+	toExchange := func(b broker.Binding) bool { return b.DestinationType == "exchange" }
+	toAll := func(l Landing) bool { return !l.Depends && !l.Behind }
 	switch {
-	case len(beyond.Loops) > 0, // loopRule
-		slices.ContainsFunc(beyond.Landings, func(l Landing) bool { return !l.Depends }): // each reaches a queue
-	case len(reached) == 0:
+	case len(r.Landings)+len(r.Loops)+len(r.Unseen)+len(r.wanted) == 0 && !r.Open:
 		entry := CodeUnbound
-		if len(f.Exchange.Bindings) > 0 {
+		switch {
+		case slices.ContainsFunc(f.Exchange.Bindings, toExchange):
+			entry += "/astray"
+		case len(f.Exchange.Bindings) > 0:
 			entry += "/key"
 		}
-		x := Say(entry, v).as(lost(need))
-		if beyond.Open || len(beyond.Landings)+len(beyond.Unseen)+len(beyond.wanted) > 0 {
-			x.Severity = Warning
-			x.Seen += "; the alternate exchange may lead on"
-			x.Fix += ", or check that the alternate exchange reaches one"
-		}
-		report(x)
-	case !slices.ContainsFunc(reached, func(b broker.Binding) bool { return !back(b) }): // loopRule
-	case f.Exchange.Kind == "headers" && !every:
+		report(Say(entry, v).as(lost(need)))
+	case r.picky == "" || len(r.Landings) == 0 || slices.ContainsFunc(r.Landings, toAll):
+	case r.picky == exchange && f.Exchange.Kind == "headers":
 		report(Say("dead-letter-key-open/headers", v))
-	case !fixed && (f.Exchange.Kind == "direct" || f.Exchange.Kind == "topic") && !every:
+	case r.picky == exchange:
 		report(Say("dead-letter-key-open", v))
-	case f.Route.picky != "" && len(f.Route.Landings) > 0 && len(f.Route.Unseen) == 0 && !f.Route.Open &&
-		!slices.ContainsFunc(f.Route.Landings, func(l Landing) bool { return !l.Depends && !l.Behind }):
-		report(Say("dead-letter-key-open/behind", Vars{"exchange": quoted(f.Route.picky)}))
+	case len(r.Unseen) == 0 && !r.Open:
+		report(Say("dead-letter-key-open/behind", Vars{"exchange": quoted(r.picky)}))
 	}
 }
 
@@ -94,13 +85,6 @@ func keys(bindings []broker.Binding) string {
 		names = append(names[:few], "…")
 	}
 	return strings.Join(names, ", ")
-}
-
-// astrayRule judges a route that leads over other exchanges to no queue.
-func astrayRule(f Facts, need Need, report func(Finding)) {
-	if exchange, _ := f.DeadLetterExchange(); f.astray {
-		report(Say(CodeUnbound+"/astray", Vars{"exchange": quoted(exchange)}).as(lost(need)))
-	}
 }
 
 // awayRule judges whether the dead letters end in queues whose nodes are down. A queue that is up and takes them all

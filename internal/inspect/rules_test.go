@@ -32,6 +32,7 @@ func sound() Facts {
 			Exists: broker.Yes, Kind: "fanout", Bound: true,
 			Bindings: []broker.Binding{{Destination: "q.dlq", DestinationType: "queue"}},
 		},
+		Route: Route{Landings: []Landing{{Name: "q.dlq"}}},
 	}
 }
 
@@ -216,16 +217,13 @@ func TestJudge(t *testing.T) {
 		{"nothing bound, an alternate exchange to a queue", changes(bound("fanout"), alternate("fanout", toQueue("d", ""))),
 			limited, ""},
 		{"nothing bound, an alternate exchange for a key", changes(bound("fanout"), alternate("direct", toQueue("d", "k"))),
-			limited, "warning dead-letter-unbound"},
+			limited, "warning dead-letter-key-open"},
 		{"nothing bound, an alternate exchange that is not seen", changes(bound("fanout"), alternate("fanout"),
-			func(f *Facts) { f.Known.Exchanges["x"] = Exchange{Exists: broker.Yes} }), limited,
-			"warning dead-letter-unbound"},
+			func(f *Facts) { f.Known.Exchanges["x"] = Exchange{Exists: broker.Yes} }), limited, ""},
 		{"nothing bound, an alternate exchange to itself", changes(bound("fanout"), alternate("fanout", toQueue("q", ""))),
 			limited, "error dead-letter-loop"},
 		{"key left open, an alternate exchange to a queue", changes(bound("direct", toQueue("d", "x")), alternate("fanout",
 			toQueue("d", ""))), limited, ""},
-		{"key left open, an alternate exchange to no queue", changes(bound("direct", toQueue("d", "x")),
-			alternate("fanout")), limited, "warning dead-letter-key-open"},
 		{"key bound", changes("x-dead-letter-routing-key=k", bound("direct", toQueue("d", "k"))), limited, ""},
 		{"key not bound", changes("x-dead-letter-routing-key=k", bound("direct", toQueue("d", "x"))), limited,
 			"error dead-letter-unbound"},
@@ -234,8 +232,8 @@ func TestJudge(t *testing.T) {
 		{"a header asked for", changes(bound("headers", broker.Binding{Destination: "d", DestinationType: "queue",
 			Arguments: broker.Table{"x-match": "all", "kind": "a"}})), limited, "warning dead-letter-key-open"},
 		{"key with topic exchange", changes("x-dead-letter-routing-key=k", bound("topic", toQueue("d", "#"))), limited, ""},
-		{"to another exchange", changes(bound("fanout", broker.Binding{Destination: "q", DestinationType: "exchange"})),
-			limited, ""},
+		{"to another exchange, and no further", changes(bound("fanout", toExchange("x", ""))), limited,
+			"error dead-letter-unbound"},
 		{"to an exchange that picks", changes(bound("fanout", toExchange("x", "")), exchange("x", "topic",
 			toQueue("d", "eu.#"))), limited, "warning dead-letter-key-open"},
 		{"to an exchange that picks, with its key", changes("x-dead-letter-routing-key=eu.a", bound("fanout",
@@ -331,7 +329,7 @@ func TestFindingsNameWhatTheySaw(t *testing.T) {
 			[]string{"give the URL of the management API (Check.Management)"}},
 	}
 	for _, tt := range tests {
-		text := fmt.Sprint(Judge(All, changed(sound(), tt.f), Need{Queue: "q", MaxRetries: 3}))
+		text := fmt.Sprint(Judge(All, traced(changed(sound(), tt.f)), Need{Queue: "q", MaxRetries: 3}))
 		if strings.Contains(text, "--") {
 			t.Errorf("%s: the library's users have no flags: %s", tt.name, text)
 		}
