@@ -50,7 +50,7 @@ func newBreakerRoom(s *session, before rooms) room {
 	} else {
 		c, vhost := s.Consumer, s.vhost // the gate outlives the session
 		r.gate = breaker.New(breaker.Options{Breaker: c.Breaker, Patience: c.Patience, Fresh: !c.Ordered,
-			Logger: s.Logger.With("queue", c.Queue),
+			Draw: draw, Logger: s.Logger.With("queue", c.Queue),
 			Ask: func(ctx context.Context, a counter.Ask) (counter.BreakerState, error) {
 				return c.Counter.AskBreaker(ctx, vhost, c.Queue, a)
 			}})
@@ -71,15 +71,15 @@ func newBreakerRoom(s *session, before rooms) room {
 
 func (r *breakerRoom) shares() bool { return true }
 
-// passed is how far a delivery has come at the gate.
-type passed struct {
-	probes   int              // attempts at it that were probes
+// atGate is a delivery at the gate.
+type atGate struct {
+	breaker.Waiting
 	progress counter.Progress // of its last step
 }
 
 func (r *breakerRoom) mark(d *delivery, a *counter.Attempt) {
 	a.Progress = r.gate.Progress(d.outcome.began)
-	kept[passed](d, r).progress = a.Progress
+	kept[atGate](d, r).progress = a.Progress
 }
 
 var errNoSuccess = errors.New("no message succeeds, so its attempt waits; see strikes status")
@@ -90,31 +90,27 @@ func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, err
 		return stepReceived, nil
 	}
 	r.s.release(ctx, d)
-	probes := &kept[passed](d, r).probes
-	if *probes == 0 && d.past.uncounted == 0 {
+	w := &kept[atGate](d, r).Waiting
+	if w.Probes == 0 && d.past.uncounted == 0 {
 		r.s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: errNoSuccess})
 	}
-	begins, probe := r.gate.Wait(ctx, r.s.heldUntil(d), &breaker.Waiting{Probes: *probes,
-		First: d.isFirst() && !d.again(), Failures: d.reply.Counted() + d.past.uncounted})
-	switch {
-	case !begins:
+	w.First, w.Failures = d.isFirst() && !d.again(), d.reply.Counted()+d.past.uncounted
+	if !r.gate.Wait(ctx, r.s.heldUntil(d), w) {
 		return r.s.giveBack(ctx, d), nil
-	case probe:
-		*probes++
 	}
 	return stepReceived, nil
 }
 
 // failed is called after the reply to FAIL.
 func (r *breakerRoom) failed(d *delivery) {
-	r.gate.Reported(kept[passed](d, r).progress)
-	counts := d.reply.Code != counter.ReplyUncounted
-	switch d.outcome.cause {
-	case counter.CauseRejected: // the message is at fault, and no system that handlers need
-	case counter.CauseNotCounted:
-		r.gate.Failed(d.reply.Counted() == 0 && d.past.uncounted == 0, false)
-	default:
-		r.gate.Failed(counts && d.reply.Counted() == 1, !counts)
+	r.gate.Reported(kept[atGate](d, r).progress)
+	counts, said := d.reply.Code != counter.ReplyUncounted, d.outcome.cause == counter.CauseNotCounted
+	switch {
+	case d.outcome.cause == counter.CauseRejected: // the message is at fault, and no system that handlers need
+	case said && d.reply.Counted() == 0 && d.past.uncounted == 0, !said && counts && d.reply.Counted() == 1:
+		r.gate.Failed(d.message.ID, d.outcome.failed.text)
+	case !said && !counts:
+		r.gate.Changed()
 	}
 }
 

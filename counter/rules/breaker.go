@@ -174,9 +174,9 @@ func (b *Breaker) bound(now time.Time) (moved bool) {
 	return setBack(now.Add(LongestCount), &b.Count) || moved
 }
 
-// lengthen adds a message to the streak, unless it is there. It reports whether it did. Once the streak has size
+// Lengthen adds a message to the streak, unless it is there. It reports whether it did. Once the streak has size
 // messages, the queue is in doubt.
-func (b *Breaker) lengthen(message, reason string, size int, now time.Time) bool {
+func (b *Breaker) Lengthen(message, reason string, size int, now time.Time) bool {
 	id := sha256.Sum256([]byte(message))
 	failed := StreakFailure{At: now, Message: hex.EncodeToString(id[:8])}
 	if slices.ContainsFunc(b.Streak, func(f StreakFailure) bool { return f.Message == failed.Message }) {

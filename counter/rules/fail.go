@@ -109,7 +109,7 @@ func (s *step) judge(f Failure, fresh bool) (uncounted bool) {
 		// If messages that wait for a success fill the prefetch, no other message can fail. Their failures open the
 		// breaker then, so that others are fetched.
 		if !outage && !everyCounts && (impatient || s.Counted() == 0 || b.resumed()) {
-			changed = b.lengthen(s.ID, f.Reason, p.Breaker, s.now) || changed
+			changed = b.Lengthen(s.ID, f.Reason, p.Breaker, s.now) || changed
 		}
 	}
 	if changed {

@@ -1,6 +1,7 @@
 // The breaker: while no message of a queue succeeds, no attempt begins but for probes, and no failure is counted. The
 // rules are those of the store's scripts. This file holds deliveries back in one process. A session without a Breaker
 // calls nothing here.
+import { chance } from './backoff.js'
 import { LEAVE } from './decide.js'
 import { FieldError } from './errors.js'
 import { counted } from './reply.js'
@@ -20,9 +21,7 @@ const SOON = 250 // the same, while messages have failed with no success since
 const BLINDLY = 5000 // without a reply of the store, after which first deliveries begin
 const IDLE = 5000 // without a success of others, after which a process is not alone in failing
 const SETTLE = 300 // a failed message waits so long for a fresh one to take its probe
-const ARRIVE = 1000 // the same, if the fresh ones are only fetched now
-const TURN = 20 // ms, see lag
-const TURNS = 10
+const TURNS = 200 // ms, the longest that a process leaves a permit to others
 const DOUBT_LASTS = 2000
 const FIRST_PERMIT = 1000
 const LATER_PERMITS = 3000
@@ -75,6 +74,7 @@ export class Breaker {
     /** @type {BreakerState} */
     this.state = { permitted: false, now: 0, success: 0, doubt: 0, open: 0, next: 0, count: 0, failed: 0, reason: '' }
     this.heard = performance.now() // when the store replied last
+    this.due = 0 // when this process asks for the next permit
     this.missed = false // it did not reply to the last read
     this.asked = false // a read since the store last replied asked for a permit
     /** @type {number | undefined} */
@@ -90,9 +90,7 @@ export class Breaker {
     this.stopped = undefined // since when the process has stopped alone
     this.others = -Infinity // when another process was known to have succeeded meanwhile
     this.next = 0 // its next permit
-    this.won = 0 // the last permit that the store gave this process since the opening, by number; 0: none
     this.permits = 0 // attempts left of a permit
-    this.until = 0 // when that expires
     this.over = false
   }
 
@@ -252,29 +250,14 @@ export class Breaker {
     let due = EVERY
     if (state.failed > 0 && state.open === 0 && !this.missed) due = SOON
     if (this.waiting.length > 0 && state.open > 0 && !this.missed)
-      due = this.due() - performance.now()
+      due = this.due - performance.now()
     return Math.min(Math.max(due, 1), EVERY)
-  }
-
-  /** When this process asks for the next permit. */
-  due() {
-    return this.heard + this.state.next - this.state.now + this.lag()
-  }
-
-  /**
-   * For how long this process leaves the next permit to others: longest if it had the last one. Without it the process
-   * nearest to the store would get all permits.
-   */
-  lag() {
-    const since = permitsOf(this.state) - this.won
-    if (this.won === 0 || since < 0 || since > TURNS) return 0 // no permit since this opening, or long ago
-    return (TURNS - since) * TURN
   }
 
   async ask() {
     const { queue } = this
     const progress = this.progress(undefined)
-    const wants = this.waiting.length > 0 && !this.missed && performance.now() >= this.due()
+    const wants = this.waiting.length > 0 && !this.missed && performance.now() >= this.due
     let state
     try {
       state = await this.counter.askBreaker(this.vhost, queue, progress, wants, this.state.text)
@@ -285,10 +268,11 @@ export class Breaker {
     }
     this.reported(progress)
     const { state: before, asked } = this
-    if (state.open !== before.open) this.won = 0
     this.state = state
     this.heard = performance.now()
     this.missed = this.asked = false
+    // A random wait gives each process its turn. Without it the one nearest to the store would get all permits.
+    this.due = this.heard + state.next - state.now + chance.draw() * TURNS
     if (state.open > 0 && before.open === 0) {
       this.logger.warn('no message succeeds: only probes begin, and no failure is counted', {
         queue, failed: state.failed, reason: state.reason
@@ -302,10 +286,7 @@ export class Breaker {
     }
     this.update()
     // perhaps the permit was in the reply that was lost
-    if (state.permitted || asked && permitsOf(state) > permitsOf(before)) {
-      this.won = permitsOf(state)
-      this.permit()
-    }
+    if (state.permitted || asked && permitsOf(state) > permitsOf(before)) this.permit()
   }
 
   /** Stops this process, in which every message fails while others succeed, and gives it its own permits. */
@@ -359,20 +340,22 @@ export class Breaker {
     this.spend(false)
   }
 
-  /** Asks for fresh messages once, until all is calm. It returns whether it did. */
+  /** Asks for fresh messages once, until all is calm. */
   askFresh() {
-    if (!this.fetch || !this.fresh || this.fetching) return false
+    if (!this.fetch || !this.fresh || this.fetching) return
     this.fetching = true
     this.fetch()
-    return true
   }
 
   permit() {
     this.permits = PROBES
-    this.until = performance.now() + LATER_PERMITS
     this.spend(false)
     if (this.permits === 0) return
-    setTimeout(() => this.spend(true), this.askFresh() ? ARRIVE : SETTLE)
+    this.askFresh()
+    setTimeout(() => {
+      this.spend(true)
+      this.permits = 0
+    }, SETTLE)
   }
 
   /**
@@ -390,9 +373,7 @@ export class Breaker {
       }
       return
     }
-    const now = performance.now()
-    if (now > this.until) this.permits = 0
-    const blind = this.missed && now - this.heard >= BLINDLY
+    const blind = this.missed && performance.now() - this.heard >= BLINDLY
     for (const w of waiting) {
       if (blind && w.first) {
         w.end('open')

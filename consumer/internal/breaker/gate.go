@@ -21,9 +21,7 @@ const (
 	blindly = 5 * time.Second        // without a reply of the store, after which first deliveries begin
 	idle    = 5 * time.Second        // without a success of others, after which a process is not alone in failing
 	settle  = 300 * time.Millisecond // a failed message waits so long for a fresh one to take its probe
-	arrive  = time.Second            // the same, if the fresh ones are only fetched now
-	turn    = 20 * time.Millisecond  // see due
-	turns   = 10                     // for so many permits after its own a process asks later
+	turns   = 200 * time.Millisecond // the longest that a process leaves a permit to others
 )
 
 // Options are the settings of a Gate.
@@ -31,21 +29,22 @@ type Options struct {
 	Ask      func(ctx context.Context, a counter.Ask) (counter.BreakerState, error) // reports to the breaker of the queue
 	Breaker  int
 	Patience time.Duration
-	Fresh    bool // messages beyond the prefetch can be fetched
+	Draw     func(below time.Duration) time.Duration // returns a random wait
+	Fresh    bool                                    // messages beyond the prefetch can be fetched
 	Logger   *slog.Logger
 }
 
 // Waiting is a delivery that waits at a Gate.
 type Waiting struct {
-	Probes   int  // how many attempts at it were probes
+	Probes   int  // how many attempts at it were probes; Wait counts them
 	Failures int  // its failed attempts, counted or not
 	First    bool // its attempt needs no store
 
-	passes chan bool // true: the attempt is a probe
+	passes chan struct{}
 }
 
-// Gate is the breaker in a process. It is shut while the breaker of the queue is open, and while Breaker messages have
-// failed in this process and other processes succeed.
+// Gate holds back the attempts of a process while the breaker of the queue is open. It also has a breaker of its own, by
+// the same rules, for the case that messages fail in this process while others succeed.
 type Gate struct {
 	Options
 
@@ -60,19 +59,17 @@ type Gate struct {
 	mu           sync.Mutex
 	began, ended time.Time // the latest begin and end of successes to report; zero: reported
 	state        counter.BreakerState
+	since        time.Time     // when the gate was shut or opened last
 	heard        time.Time     // when the store replied last
+	due          time.Time     // when this process asks for the next permit
 	missed       bool          // the store did not reply to the last read
 	asked        bool          // a read since the store last replied asked for a permit
 	calm         chan struct{} // closed to end the fetch of fresh messages; nil: none are fetched
 	waiting      []*Waiting
 
-	failed  int       // messages that failed here since the last success here
-	alone   time.Time // since when failed is at least Breaker; zero: it is less
-	permits int       // the permits that are left
-	until   time.Time // when the permits expire
-	others  time.Time // when another process was known to have succeeded meanwhile
-	won     int       // the last permit that the store gave this process since the opening, by number; 0: none
-	next    time.Time // of the next permit, if the process has stopped alone; zero: it has not
+	own     rules.Breaker // its streak has the failures since the last success here
+	others  time.Time     // when another process was known to have succeeded meanwhile
+	permits int           // the attempts that are left of a permit
 }
 
 // New returns a Gate that is open.
@@ -96,7 +93,7 @@ func (g *Gate) Progress(attempt time.Time) counter.Progress {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return counter.Progress{Breaker: g.Breaker, Patience: g.Patience, Began: g.began, Ended: g.ended, Attempt: attempt,
-		Failing: !g.alone.IsZero()}
+		Failing: g.own.Stops()}
 }
 
 // Reported is called after the store has replied to a step with this progress. Each success is reported once: a report
@@ -122,34 +119,34 @@ func (g *Gate) Succeeded(began, ended time.Time) {
 	if ended.After(g.ended) {
 		g.ended = ended
 	}
-	g.goOn("a message succeeded in this process: it goes on")
+	g.goOn()
 	if !g.state.Doubt.IsZero() {
 		g.wake()
 	}
 }
 
-// Failed is called after the store has replied to a failure. first: it is the first failure of its message. kept: the
-// breaker kept it from being counted.
-func (g *Gate) Failed(first, kept bool) {
+// Failed is called after the store has replied to the first failure of a message.
+func (g *Gate) Failed(id, reason string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if kept && g.state.Doubt.IsZero() && g.alone.IsZero() {
-		g.wake() // the breaker has changed
-	}
-	if first && g.state.Doubt.IsZero() {
-		if g.failed++; g.failed == g.Breaker {
-			g.alone = time.Now()
-			g.update()
-			g.fetch() // all that it has prefetched may fail always, while another message succeeds
-		}
+	if !g.state.Stops() && !g.own.Stops() && g.own.Lengthen(id, reason, g.Breaker, time.Now()) && g.own.Stops() {
+		g.fetch() // all that it has prefetched may fail always, while another message succeeds
 	}
 }
 
-// Wait returns when the attempt may begin, and whether it is a probe. passed is false if ctx ended or until came
-// first.
-func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) (passed, probe bool) {
+// Changed is called after the breaker has kept a failure from being counted.
+func (g *Gate) Changed() {
 	g.mu.Lock()
-	w.passes = make(chan bool, 1)
+	defer g.mu.Unlock()
+	if !g.state.Stops() && !g.own.Stops() {
+		g.wake()
+	}
+}
+
+// Wait returns true once the attempt may begin, and false if ctx ended or until came first.
+func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) (passed bool) {
+	g.mu.Lock()
+	w.passes = make(chan struct{}, 1)
 	g.waiting = append(g.waiting, w)
 	if len(g.waiting) == 1 {
 		g.wake()
@@ -159,17 +156,14 @@ func (g *Gate) Wait(ctx context.Context, until time.Time, w *Waiting) (passed, p
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	select {
-	case probe = <-w.passes:
-		return true, probe
+	case <-w.passes:
+		return true
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.waiting = slices.DeleteFunc(g.waiting, func(x *Waiting) bool { return x == w })
-	if passed = len(w.passes) > 0; passed { // meanwhile
-		probe = <-w.passes
-	}
-	return passed, probe
+	return len(w.passes) > 0 // meanwhile
 }
 
 // Run reads the breaker once a second, and when a permit may be due, until ctx is done. Then it reports the last
@@ -185,38 +179,17 @@ func (g *Gate) Run(ctx context.Context) {
 	g.fetchEnds() // those of the session before have returned to the queue
 	g.mu.Unlock()
 	for {
-		g.ask(ctx)
-		g.mu.Lock()
-		g.stopAlone(time.Now())
-		wait, missed := every, g.missed
-		switch {
-		case missed:
-		case !g.state.Open.IsZero() && len(g.waiting) > 0:
-			wait = min(max(time.Until(g.due()), time.Millisecond), every)
-		case g.state.Open.IsZero() && len(g.state.Streak) > 0:
-			wait = soon
-		}
-		g.mu.Unlock()
+		wait := g.read(ctx)
 		select {
 		case <-time.After(wait):
 		case <-g.again:
 		case <-ctx.Done():
-			if p := g.Progress(time.Time{}); !missed && (!p.Began.IsZero() || !p.Ended.IsZero()) {
-				g.ask(ctx) // perhaps no other read reports the success
+			if p := g.Progress(time.Time{}); !g.missed && (!p.Began.IsZero() || !p.Ended.IsZero()) {
+				g.read(ctx) // perhaps no other read reports the success
 			}
 			return
 		}
 	}
-}
-
-// due is when this process asks for the next permit: 200 ms late if it had the last one, 20 ms less for each permit
-// since. Otherwise the process nearest to the store would get all permits.
-func (g *Gate) due() time.Time {
-	due := g.heard.Add(g.state.Next.Sub(g.state.Now))
-	if since := g.state.Permits - g.won; g.won > 0 && since >= 0 && since < turns {
-		due = due.Add(time.Duration(turns-since) * turn)
-	}
-	return due
 }
 
 // wake makes Run read the breaker now.
@@ -227,10 +200,11 @@ func (g *Gate) wake() {
 	}
 }
 
-func (g *Gate) ask(ctx context.Context) {
+// read reads the breaker, and returns the wait until the next read.
+func (g *Gate) read(ctx context.Context) (wait time.Duration) {
 	a := counter.Ask{Progress: g.Progress(time.Time{})}
 	g.mu.Lock()
-	a.Wants, a.Seen = len(g.waiting) > 0 && !g.missed && !time.Now().Before(g.due()), g.state.Breaker
+	a.Wants, a.Seen = len(g.waiting) > 0 && !g.missed && !time.Now().Before(g.due), g.state.Breaker
 	g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
@@ -240,81 +214,86 @@ func (g *Gate) ask(ctx context.Context) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	before, asked := g.state, g.asked
-	if g.missed, g.asked = err != nil, err != nil && (asked || a.Wants); g.missed {
-		g.update()
-		return
-	}
-	g.state, g.heard = state, time.Now()
-	switch {
-	case before.Open.IsZero() && !state.Open.IsZero():
-		g.won = 0
-		g.Logger.Warn("no message succeeds: only probes begin, and no failure is counted",
-			"failed", len(state.Streak), "reason", state.Reason)
-	case !before.Open.IsZero() && state.Open.IsZero():
-		g.Logger.Warn("attempts begin again", "after", state.Now.Sub(before.Open).Round(time.Second))
-		g.failed, g.alone, g.next = 0, time.Time{}, time.Time{}
-	case state.Success.After(before.Success):
-		g.others = g.heard
+	before, asked, now := g.state, g.asked, time.Now()
+	if g.missed, g.asked = err != nil, err != nil && (asked || a.Wants); !g.missed {
+		g.state, g.heard = state, now
+		// A random wait gives each process its turn. Without it the one nearest to the store would get all permits.
+		g.due = now.Add(state.Next.Sub(state.Now) + g.Draw(turns))
+		switch {
+		case !before.Open.IsZero() && state.Open.IsZero():
+			g.goOn()
+		case state.Success.After(before.Success):
+			g.others = now
+		}
 	}
 	g.update()
-	lost := asked && !state.Open.IsZero() && state.Permits > before.Permits // perhaps the permit was in the lost reply
-	if state.Permitted || lost {
-		g.won = state.Permits
+	lost := asked && !g.state.Open.IsZero() && g.state.Permits > before.Permits // perhaps its reply had a permit
+	if !g.missed && (state.Permitted || lost) {
 		g.permit()
 	}
+	g.judgeOwn(now)
+	switch open := !g.state.Open.IsZero(); {
+	case g.missed:
+	case open && len(g.waiting) > 0:
+		return min(max(g.due.Sub(now), time.Millisecond), every)
+	case !open && len(g.state.Streak) > 0:
+		return soon
+	}
+	return every
 }
 
-// stopAlone stops this process, in which every message fails while others succeed, and gives it its own permits.
-func (g *Gate) stopAlone(now time.Time) {
-	switch {
-	case g.alone.IsZero() || !g.state.Doubt.IsZero():
-	case g.state.Count.After(g.state.Now):
-		g.goOn("an operator wants every failure counted: this process goes on")
-	case !g.missed && now.Sub(g.alone) > idle && now.Sub(g.others) > idle: // perhaps only poison is left
-		g.goOn("no message succeeds in other processes either: this process goes on, and its failures count")
-	case g.next.IsZero() && now.Sub(g.alone) >= rules.DoubtLasts:
-		g.next = now.Add(rules.FirstPermit)
-		g.Logger.Warn("no message succeeds in this process, while others succeed: it begins only probes, and "+
-			"counts nothing", "failed", g.failed)
+// judgeOwn opens the process's own breaker while others succeed, and lets it give permits. The caller has locked g.mu.
+func (g *Gate) judgeOwn(now time.Time) {
+	switch since := g.own.Doubt; {
+	case !g.own.Stops() || g.state.Stops():
+	case g.state.Count.After(g.state.Now), // an operator wants every failure counted
+		!g.missed && now.Sub(since) > idle && now.Sub(g.others) > idle: // perhaps only poison is left
+		g.goOn()
+	default:
+		g.own.Learn(rules.Progress{}, now)
 		g.update()
-	case !g.next.IsZero() && !now.Before(g.next) && len(g.waiting) > 0:
-		g.next = now.Add(rules.LaterPermits)
-		g.permit()
+		if len(g.waiting) > 0 && g.own.Permit(now) {
+			g.permit()
+		}
 	}
 }
 
-// goOn counts the failures in this process from 0 again. If the process has stopped alone, it goes on and logs why. The
-// caller has locked g.mu.
-func (g *Gate) goOn(why string) {
-	if !g.next.IsZero() {
-		g.Logger.Warn(why)
-	}
-	g.failed, g.alone, g.next = 0, time.Time{}, time.Time{}
+// goOn closes the process's own breaker. The caller has locked g.mu.
+func (g *Gate) goOn() {
+	g.own = rules.Breaker{}
 	g.update()
 }
 
 // update opens or shuts the gate. The caller has locked g.mu.
 func (g *Gate) update() {
-	shut := !g.state.Open.IsZero() || !g.next.IsZero()
+	open := !g.state.Open.IsZero()
+	shut := open || !g.own.Open.IsZero()
 	if g.shut.Swap(shut) != shut {
-		g.permits = 0
+		after := time.Since(g.since).Round(time.Second)
+		g.permits, g.since = 0, time.Now()
+		switch {
+		case open:
+			g.Logger.Warn("no message succeeds: only probes begin, and no failure is counted",
+				"failed", len(g.state.Streak), "reason", g.state.Reason)
+		case shut:
+			g.Logger.Warn("no message succeeds in this process, while others succeed: it begins only probes, and "+
+				"counts nothing", "failed", len(g.own.Streak), "reason", g.own.Reason)
+		default:
+			g.Logger.Warn("attempts begin again", "after", after)
+		}
 	}
-	if !shut && g.alone.IsZero() {
+	if !shut && !g.own.Stops() {
 		g.fetchEnds()
 	}
 	g.spend(false)
 }
 
-// fetch asks for fresh messages, unless they are fetched already. It reports whether it did. The caller has locked
-// g.mu.
-func (g *Gate) fetch() bool {
-	if !g.Fresh || g.calm != nil {
-		return false
+// fetch asks for fresh messages, unless they are fetched already. The caller has locked g.mu.
+func (g *Gate) fetch() {
+	if g.Fresh && g.calm == nil {
+		g.calm = make(chan struct{})
+		g.Fetches <- g.calm // has room: fetchEnds takes back a request that no session took
 	}
-	g.calm = make(chan struct{})
-	g.Fetches <- g.calm // has room: fetchEnds takes back a request that no session took
-	return true
 }
 
 // fetchEnds ends the fetch of fresh messages, if there is one. The caller has locked g.mu.
@@ -332,19 +311,17 @@ func (g *Gate) fetchEnds() {
 
 // permit takes a permit. The caller has locked g.mu.
 func (g *Gate) permit() {
-	g.permits, g.until = rules.Probes, time.Now().Add(rules.LaterPermits)
+	g.permits = rules.Probes
 	g.spend(false)
 	if g.permits == 0 {
 		return
 	}
-	wait := settle
-	if g.fetch() {
-		wait = arrive
-	}
-	time.AfterFunc(wait, func() {
+	g.fetch()
+	time.AfterFunc(settle, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		g.spend(true)
+		g.permits = 0
 	})
 }
 
@@ -358,20 +335,17 @@ func (g *Gate) spend(all bool) {
 		g.open()
 		return
 	}
-	if time.Now().After(g.until) {
-		g.permits = 0
-	}
 	blind := g.missed && time.Since(g.heard) >= blindly
 	g.waiting = slices.DeleteFunc(g.waiting, func(w *Waiting) bool {
 		switch {
 		case blind && w.First:
-			w.passes <- false
 		case g.permits > 0 && (all || !g.Fresh || w.Probes+w.Failures == 0):
 			g.permits--
-			w.passes <- true
+			w.Probes++
 		default:
 			return false
 		}
+		w.passes <- struct{}{}
 		return true
 	})
 }
@@ -384,7 +358,7 @@ func (g *Gate) open() {
 		if i%2 == 1 {
 			at = len(g.waiting) - 1 - at
 		}
-		g.waiting[at].passes <- false
+		g.waiting[at].passes <- struct{}{}
 	}
 	g.waiting = nil
 }

@@ -2,7 +2,9 @@ package breaker
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +15,11 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/counter/rules"
 )
+
+// newGate returns a gate that logs nothing.
+func newGate(ask func(context.Context, counter.Ask) (counter.BreakerState, error)) *Gate {
+	return New(Options{Ask: ask, Draw: rand.N[time.Duration], Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+}
 
 // countingStore has a closed breaker. An operator wants every failure counted for a time.
 type countingStore struct {
@@ -29,12 +36,11 @@ func TestCountedProcessGoesOn(t *testing.T) {
 	for name, counted := range map[string]time.Duration{"not counted": 0, "counted": time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := New(Options{Ask: countingStore{time.Now().Add(counted)}.ask, Breaker: 8,
-					Logger: slog.New(slog.DiscardHandler)})
+				g := newGate(countingStore{time.Now().Add(counted)}.ask)
 				go g.Run(t.Context())
 				shut := false
-				for range 50 {
-					g.Failed(true, false)
+				for i := range 50 {
+					g.Failed(fmt.Sprint(i), "refused")
 					time.Sleep(100 * time.Millisecond)
 					shut = shut || g.Shut()
 				}
@@ -46,36 +52,36 @@ func TestCountedProcessGoesOn(t *testing.T) {
 	}
 }
 
-// TestStoppedProcessWarns: a process that stopped alone warns when it goes on, as when it stops, and says why.
+// TestStoppedProcessWarns: a process that stopped alone warns when it stops, and when it goes on.
 func TestStoppedProcessWarns(t *testing.T) {
 	for why, end := range map[string]func(*Gate){
-		"a message succeeded in this process: it goes on": func(g *Gate) { g.Succeeded(time.Now(), time.Now()) },
-		"an operator wants every failure counted: this process goes on": func(g *Gate) {
+		"a message succeeds": func(g *Gate) { g.Succeeded(time.Now(), time.Now()) },
+		"an operator wants every failure counted": func(g *Gate) {
 			g.state.Now, g.state.Count = time.Now(), time.Now().Add(time.Minute)
-			g.stopAlone(time.Now())
+			g.judgeOwn(time.Now())
 		},
-		"no message succeeds in other processes either: this process goes on, and its failures count": func(g *Gate) {
+		"no message succeeds in other processes either": func(g *Gate) {
 			time.Sleep(idle)
-			g.stopAlone(time.Now())
+			g.judgeOwn(time.Now())
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var log strings.Builder
-			g := New(Options{Ask: countingStore{}.ask, Breaker: 8,
-				Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
-			for range 8 {
-				g.Failed(true, false)
+			g := newGate(countingStore{}.ask)
+			g.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			for i := range 8 {
+				g.Failed(fmt.Sprint(i), "refused")
 			}
 			time.Sleep(rules.DoubtLasts)
-			g.stopAlone(time.Now())
+			g.judgeOwn(time.Now())
 			if !g.Shut() || strings.Count(log.String(), "level=WARN") != 1 {
 				t.Errorf("stopped: %t, logged %q", g.Shut(), &log)
 			}
 			log.Reset()
 			end(g)
 			if g.Shut() || strings.Count(log.String(), "\n") != 1 ||
-				!strings.Contains(log.String(), `level=WARN msg="`+why+`"`) {
-				t.Errorf("still stopped: %t, logged %q, want %s", g.Shut(), &log, why)
+				!strings.Contains(log.String(), `level=WARN msg="attempts begin again"`) {
+				t.Errorf("%s: still stopped: %t, logged %q", why, g.Shut(), &log)
 			}
 		})
 	}
@@ -113,7 +119,7 @@ func TestEmptiedStore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store := &memoryStore{b: rules.Breaker{Doubt: time.Now(), Open: time.Now(), Reason: "refused"}}
-				g := New(Options{Ask: store.ask, Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+				g := newGate(store.ask)
 				for range 2 { // two sessions
 					go g.Run(t.Context())
 				}
@@ -138,7 +144,7 @@ func TestEmptiedStore(t *testing.T) {
 func TestLastSuccessIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memoryStore{}
-		g := New(Options{Ask: store.ask, Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+		g := newGate(store.ask)
 		ctx, stop := context.WithCancel(t.Context())
 		go g.Run(ctx)
 		time.Sleep(every / 2)
@@ -158,7 +164,7 @@ func TestLastSuccessIsReported(t *testing.T) {
 // of the others.
 func TestASessionEndsBesideAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(Options{Ask: new(memoryStore).ask, Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+		g := newGate(new(memoryStore).ask)
 		go g.Run(t.Context())
 		synctest.Wait()
 		ctx, stop := context.WithCancel(t.Context())
@@ -191,7 +197,7 @@ func TestAStopDoesNotHang(t *testing.T) {
 	for name, after := range map[string]time.Duration{"it replied before": every / 2, "it did not": every + timeout} {
 		synctest.Test(t, func(t *testing.T) {
 			asked := 0
-			g := New(Options{Ask: deafStore{&asked}.ask, Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+			g := newGate(deafStore{&asked}.ask)
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
 			go func() { g.Run(ctx); close(ended) }()
@@ -210,9 +216,9 @@ func TestAStopDoesNotHang(t *testing.T) {
 // TestFetchOfTheSessionBefore: a permit that comes after a session asks no later one for messages beyond its prefetch.
 func TestFetchOfTheSessionBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(Options{Ask: new(memoryStore).ask, Breaker: 8, Fresh: true,
-			Logger: slog.New(slog.DiscardHandler)})
-		g.alone = time.Now() // else the first read ends the fetch
+		g := newGate(new(memoryStore).ask)
+		g.Fresh = true
+		g.own.Doubt = time.Now() // else the first read ends the fetch
 		g.fetch()
 		go g.Run(t.Context())
 		synctest.Wait()
@@ -241,13 +247,14 @@ func permitOnce(g *Gate) {
 // TestFetchNone: once the broker has refused to deliver fresh messages, permits go to failed ones without a wait.
 func TestFetchNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(Options{Breaker: 8, Fresh: true, Logger: slog.New(slog.DiscardHandler)})
+		g := newGate(nil)
+		g.Fresh = true
 		g.FetchNone()
 		g.shut.Store(true)
 		began := time.Now()
 		go permitOnce(g)
-		if _, probe := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1}); !probe || time.Since(began) > 0 {
-			t.Errorf("a probe: %t, after %v", probe, time.Since(began))
+		if !g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1}) || time.Since(began) > 0 {
+			t.Errorf("a failed message took its permit after %v", time.Since(began))
 		}
 		if len(g.Fetches) > 0 {
 			t.Error("it asks for fresh messages")
@@ -255,21 +262,19 @@ func TestFetchNone(t *testing.T) {
 	})
 }
 
-// TestFetchedMessagesTakeTheirTime: the permit that begins the fetch of fresh messages waits a second for them before
-// it goes to failed ones. A later permit waits 300 ms.
-func TestFetchedMessagesTakeTheirTime(t *testing.T) {
+// TestFreshMessagesGoFirst: a permit waits for fresh messages before it goes to failed ones.
+func TestFreshMessagesGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := New(Options{Breaker: 8, Fresh: true, Logger: slog.New(slog.DiscardHandler)})
+		g := newGate(nil)
+		g.Fresh = true
 		g.shut.Store(true)
-		for _, want := range []time.Duration{arrive, settle} {
-			began := time.Now()
-			go permitOnce(g)
-			if _, probe := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1}); !probe {
-				t.Fatal("the attempt is no probe")
-			}
-			if took := time.Since(began); took != want {
-				t.Errorf("a failed message took its permit after %v, want %v", took, want)
-			}
+		began := time.Now()
+		go permitOnce(g)
+		if w := (Waiting{Failures: 1}); !g.Wait(t.Context(), began.Add(time.Minute), &w) || w.Probes != 1 {
+			t.Fatal("the attempt is no probe")
+		}
+		if took := time.Since(began); took != settle {
+			t.Errorf("a failed message took its permit after %v, want %v", took, settle)
 		}
 	})
 }
@@ -296,14 +301,14 @@ func TestALostPermit(t *testing.T) {
 			now := time.Now()
 			opened := rules.Breaker{Doubt: now, Open: now, Next: now.Add(rules.FirstPermit)}
 			store := &lossyStore{&memoryStore{b: opened}, tc.first, tc.of}
-			g := New(Options{Ask: store.ask, Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+			g := newGate(store.ask)
 			go g.Run(t.Context())
 			time.Sleep(3*every + time.Millisecond) // it is shut then
 			for range 20 {
 				began := time.Now()
-				_, probe := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1})
-				if took := time.Since(began); !probe || took > 3*rules.LaterPermits {
-					t.Errorf("a probe: %t, after %v", probe, took)
+				passed := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1})
+				if took := time.Since(began); !passed || took > 3*rules.LaterPermits {
+					t.Errorf("a probe: %t, after %v", passed, took)
 				}
 			}
 		})
@@ -331,21 +336,19 @@ func TestPermitsGoAround(t *testing.T) {
 		var probes [3]int
 		var waiting sync.WaitGroup
 		for i, away := range []time.Duration{0, 2 * time.Millisecond, 5 * time.Millisecond} {
-			g := New(Options{Ask: farStore{store, away}.ask, Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+			g := newGate(farStore{store, away}.ask)
 			waiting.Go(func() { g.Run(ctx) })
 			waiting.Go(func() {
 				time.Sleep(every / 2) // it is shut then
-				for probe := true; probe; {
-					if _, probe = g.Wait(ctx, now.Add(time.Hour), &Waiting{Failures: 1}); probe {
-						probes[i]++
-					}
+				for g.Wait(ctx, now.Add(time.Hour), &Waiting{Failures: 1}) {
+					probes[i]++
 				}
 			})
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(10 * time.Minute) // about 200 permits
 		stop()
 		waiting.Wait()
-		if slices.Min(probes[:]) < 4*rules.Probes {
+		if slices.Min(probes[:]) < 30*rules.Probes {
 			t.Errorf("probes of the three processes: %v", probes)
 		}
 	})

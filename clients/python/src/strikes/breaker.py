@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from math import ceil
 
-from . import steps
+from . import backoff, steps
 from .begin import give_back, release
 from .decide import Step
 from .errors import ReplyError, SettingError, StoreError, is_number
@@ -31,8 +31,7 @@ TIMEOUT = 0.5  # of a read
 BLINDLY = 5.0  # without a reply of the store, after which first deliveries begin
 IDLE = 5.0  # without a success of others, after which a process is not alone in failing
 SETTLE = 0.3  # a failed message waits so long for a fresh one to take its probe
-ARRIVE = 1.0  # the same, if the fresh ones are only fetched now
-TURN, TURNS = 0.02, 10  # see _lag
+TURNS = 0.2  # the longest that a process leaves a permit to others
 DOUBT_LASTS, FIRST_PERMIT, LATER_PERMITS, PROBES = 2.0, 1.0, 3.0, 3
 
 
@@ -74,6 +73,7 @@ class Breaker:
         self._lock = threading.RLock()
         self._again = Signal()  # read now
         self._state, self._heard, self._missed = State(), now(), False
+        self._due = 0.0  # when this process asks for the next permit
         self._asked = False  # a read since the store last replied asked for a permit
         self._began: float | None = None  # of the latest successes to report; None: reported
         self._ended: float | None = None
@@ -83,8 +83,7 @@ class Breaker:
         self._stopped: float | None = None  # since when the process has stopped alone
         self._others = float("-inf")  # when another process was known to have succeeded meanwhile
         self._next = 0.0  # its next permit
-        self._won = 0  # the last permit that the store gave this process since the opening, by number; 0: none
-        self._permits, self._until = 0, 0.0  # attempts left of a permit, and when it expires
+        self._permits = 0  # attempts left of a permit
         self._settles: list[float] = []  # when failed messages get the rest of each permit
         self._fetching = False
         self._fresh = True  # messages beyond the prefetch can be fetched
@@ -201,13 +200,14 @@ class Breaker:
                     if any(at <= now for at in self._settles):
                         self._settles = [at for at in self._settles if at > now]
                         self._spend(True)
+                        self._permits = 0
         if not self._missed and (self._began, self._ended) != (None, None):  # no later read reports this success
             yield from self._ask()
 
     def _ask(self) -> Steps:
         with self._lock:
             self._again = Signal()
-            wants = bool(self._waiting) and not self._missed and self.now() >= self._due()
+            wants = bool(self._waiting) and not self._missed and self.now() >= self._due
         s = self.settings
         progress, successes = self.progress(None)
         call = steps.ask(s.vhost, s.queue, progress, wants, self.options, self._state.text)
@@ -243,22 +243,8 @@ class Breaker:
         if state.failed and not state.open and not self._missed:
             due = SOON
         if self._waiting and state.open and not self._missed:
-            due = self._due() - self.now()
+            due = self._due - self.now()
         return min(max(due, 0.001), EVERY)
-
-    def _due(self) -> float:
-        """Return when this process asks for the next permit."""
-        return self._heard + (self._state.next - self._state.now) / 1000 + self._lag()
-
-    def _lag(self) -> float:
-        """Return for how long this process leaves the next permit to others: longest if it had the last one.
-
-        Without it the process nearest to the store would get all permits.
-        """
-        since = self._state.permits - self._won
-        if self._won == 0 or not 0 <= since <= TURNS:  # no permit since this opening, or long ago
-            return 0
-        return (TURNS - since) * TURN
 
     def _take(self, reply: object, successes: Successes, wants: bool) -> None:
         """Take a reply of the store to the report of these successes, or an error."""
@@ -273,9 +259,9 @@ class Breaker:
                 return
             self.reported(successes)
             before, asked, queue = self._state, self._asked, self.settings.queue
-            if state.open != before.open:
-                self._won = 0
             self._state, self._heard, self._missed, self._asked = state, self.now(), False, False
+            # A random wait gives each process its turn. Without it the one nearest to the store would get all permits.
+            self._due = self._heard + (state.next - state.now) / 1000 + backoff.draw() * TURNS
             if state.open and not before.open:
                 text = (
                     "no message succeeds: only probes begin, and no failure is counted, "
@@ -292,7 +278,6 @@ class Breaker:
             self._update()
             # perhaps the permit was in the reply that was lost
             if state.permitted or asked and state.permits > before.permits:
-                self._won = state.permits
                 self._permit()
 
     def _stop_alone(self) -> None:
@@ -337,19 +322,18 @@ class Breaker:
             calm.fire()
         self._spend(False)
 
-    def _ask_fresh(self) -> bool:
-        """Ask for fresh messages once, until all is calm, and report whether it did."""
-        if not self._fetch or not self._fresh or self._fetching:
-            return False
-        self._fetching = True
-        self._fetch()
-        return True
+    def _ask_fresh(self) -> None:
+        """Ask for fresh messages once, until all is calm."""
+        if self._fetch and self._fresh and not self._fetching:
+            self._fetching = True
+            self._fetch()
 
     def _permit(self) -> None:
-        self._permits, self._until = PROBES, self.now() + LATER_PERMITS
+        self._permits = PROBES
         self._spend(False)
         if self._permits:
-            self._settles.append(self.now() + (ARRIVE if self._ask_fresh() else SETTLE))
+            self._ask_fresh()
+            self._settles.append(self.now() + SETTLE)
 
     def _spend(self, everything: bool) -> None:
         """Let waiting deliveries go: all if it is not shut, else one for each probe.
@@ -366,10 +350,7 @@ class Breaker:
                 if going:
                     going.pop().over.fire()
             return
-        now, stay = self.now(), []
-        if now > self._until:
-            self._permits = 0
-        blind = self._missed and now - self._heard >= BLINDLY
+        stay, blind = [], self._missed and self.now() - self._heard >= BLINDLY
         for w in self._waiting:
             if blind and w.first:
                 w.over.fire()
