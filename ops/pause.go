@@ -172,9 +172,6 @@ func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
 		} else {
 			changed = true
 		}
-		if err != nil && p.Breaker != nil {
-			err = fmt.Errorf("its breaker is closed, but its pause did not end: %w", err)
-		}
 	}
 	if changed {
 		if err = q.audited(ctx, verb, subject, p.why, 0, err); err != nil {
@@ -227,26 +224,21 @@ func (p *Pause) Text() string {
 }
 
 // breakerText describes the effect of a resume on the breaker, and on the time for which every failure counts.
-func (p *Pause) breakerText() string {
-	closed, was, counts, ends := "would be closed", "is", "would count", "would end"
+func (p *Pause) breakerText() (text string) {
+	closed, counts, ends := "would be closed", "would count", "would end"
 	if p.Done {
-		closed, was, counts, ends = "is closed", "was", "counts", "has ended"
+		closed, counts, ends = "is closed", "counts", "has ended"
 	}
-	var facts []string
 	if p.Breaker.Stops() {
-		state := "in doubt"
-		if p.Breaker.Open {
-			state = "open"
-		}
-		facts = append(facts, fmt.Sprintf("its breaker %s; it %s %s because nothing has succeeded since %s", closed, was,
-			state, p.Breaker.Since.UTC().Format(time.RFC3339)))
+		text = fmt.Sprintf("its breaker %s; no message had succeeded since %s; ", closed,
+			p.Breaker.Since.UTC().Format(time.RFC3339))
 	}
 	if p.count > 0 {
-		facts = append(facts, fmt.Sprintf("every failure %s for %v", counts, p.count))
+		text += fmt.Sprintf("every failure %s for %v", counts, p.count)
 	} else if !p.Breaker.Stops() {
-		facts = append(facts, "the time for which every failure counts "+ends)
+		text = "the time for which every failure counts " + ends
 	}
-	return strings.Join(facts, "; ")
+	return strings.TrimSuffix(text, "; ")
 }
 
 func (p *Pause) stopped() string {
