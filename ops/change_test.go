@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -141,40 +142,45 @@ func TestPauseBeforeTheStoreFails(t *testing.T) {
 	}
 }
 
+// inDoubt returns a queue in which two messages have failed and none has succeeded.
+func inDoubt(t *testing.T) (*counter.Memory, *Queue) {
+	t.Helper()
+	store := counter.NewMemory(nil)
+	for _, id := range []string{"a", "b"} {
+		a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: id,
+			Progress: counter.Progress{Breaker: 2}}
+		_, err := store.Fail(t.Context(), a, counter.Failure{Limit: 4})
+		need(t, err)
+	}
+	return store, &Queue{Store: store.Admin(), VHost: "/", Name: "orders"}
+}
+
 // TestResumeOfABreakerThatHasClosed: a resume does nothing to a breaker that a success has closed meanwhile, and
 // says so. The audit log has no entry.
 func TestResumeOfABreakerThatHasClosed(t *testing.T) {
-	store, now := counter.NewMemory(nil), time.Now()
-	ask := func(a counter.Ask) {
-		t.Helper()
-		if _, err := store.AskBreaker(t.Context(), "/", "orders", a); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		store, q := inDoubt(t)
+		plan, err := ChangeOf(VerbResume).Plan(t.Context(), q, Ask{})
+		if err != nil || !strings.Contains(plan.Text(), "its breaker would be closed") {
+			t.Fatalf("%+v, %v", plan, err)
 		}
-	}
-	ask(counter.Ask{Progress: counter.Progress{Breaker: 8}, Seen: counter.Breaker{Doubt: now.Add(-time.Minute),
-		Open: now.Add(-time.Minute)}})
-	q := &Queue{Store: store.Admin(), VHost: "/", Name: "orders"}
-	plan, err := ChangeOf(VerbResume).Plan(t.Context(), q, Ask{})
-	if err != nil || !strings.Contains(plan.Text(), "its breaker would be closed") {
-		t.Fatalf("%+v, %v", plan, err)
-	}
-	ask(counter.Ask{Progress: counter.Progress{Breaker: 8, Began: now, Ended: now}})
-	err = plan.Do(t.Context(), q)
-	if plan.Text() != "orders: is resumed already" || err != nil {
-		t.Errorf("%q, %v", plan.Text(), err)
-	}
-	if log, err := q.AuditLog(t.Context(), 10); !errors.Is(err, ErrNone) {
-		t.Errorf("the audit log: %+v, %v", log, err)
-	}
+		time.Sleep(time.Second)
+		_, err = store.AskBreaker(t.Context(), "/", "orders", counter.Ask{Progress: counter.Progress{Breaker: 2,
+			Began: time.Now(), Ended: time.Now()}})
+		need(t, err)
+		err = plan.Do(t.Context(), q)
+		if plan.Text() != "orders: is resumed already" || err != nil {
+			t.Errorf("%q, %v", plan.Text(), err)
+		}
+		if log, err := q.AuditLog(t.Context(), 10); !errors.Is(err, ErrNone) {
+			t.Errorf("the audit log: %+v, %v", log, err)
+		}
+	})
 }
 
 // TestResumeIsOneEntry: a resume that ends a pause and closes the breaker is one change in the audit log.
 func TestResumeIsOneEntry(t *testing.T) {
-	store, since := counter.NewMemory(nil), time.Now().Add(-time.Minute)
-	_, err := store.AskBreaker(t.Context(), "/", "orders", counter.Ask{Progress: counter.Progress{Breaker: 8},
-		Seen: counter.Breaker{Doubt: since, Open: since}})
-	need(t, err)
-	q := &Queue{Store: store.Admin(), VHost: "/", Name: "orders"}
+	_, q := inDoubt(t)
 	need(t, q.Store.Pause(t.Context(), "/", "orders", counter.Note{By: "ann", Why: "a move"}))
 	plan, err := ChangeOf(VerbResume).Plan(t.Context(), q, Ask{Note: counter.Note{By: "ben", Why: "moved"}})
 	need(t, err)

@@ -39,8 +39,7 @@ type Progress struct {
 // Ask is the report of a process with a breaker, once a second, and its question.
 type Ask struct {
 	Progress
-	Wants bool    // it has a message to run, if there is a permit
-	Seen  Breaker // the breaker as the process saw it last; an open one is put back into a store that was emptied
+	Wants bool // it has a message to run, if there is a permit
 }
 
 // Breaker is the breaker of a queue in the store. It is closed, in doubt, or open.
@@ -98,15 +97,9 @@ func (b *Breaker) Learn(p Progress, now time.Time) (changed bool) {
 	return changed
 }
 
-// Answer learns of a process, and gives it a permit that it wants. It reports whether the breaker is to be written. If
-// the store was emptied, it puts back the open breaker that the process saw. A breaker that opened in the future is not
-// put back, because the clock was set back and an operator may have closed it since.
+// Answer learns of a process, and gives it a permit that it wants. It reports whether the breaker is to be written.
 func (b *Breaker) Answer(a Ask, now time.Time) (permitted, changed bool) {
-	seen := a.Seen.Open
-	if changed = b.Open.IsZero() && !seen.IsZero() && !seen.After(now) && b.Closed.Before(seen); changed {
-		*b = a.Seen
-	}
-	changed = b.Learn(a.At(now), now) || changed
+	changed = b.Learn(a.At(now), now)
 	if a.Failing && !b.Awaited.After(now.Add(SuccessPoll)) { // other processes shall write their next success
 		b.Awaited, changed = now.Add(3*SuccessPoll), true
 	}

@@ -418,17 +418,3 @@ func TestTimesOfTheStoreFitJSON(t *testing.T) {
 		}
 	}
 }
-
-// TestClosingAfterTheClockWasSetBack: a process that saw the breaker open at a later time does not open it again.
-func TestClosingAfterTheClockWasSetBack(t *testing.T) {
-	opened := time.Unix(1700000000, 0)
-	seen := rules.Breaker{Doubt: opened, Open: opened, Next: opened.Add(rules.LaterPermits), Permits: 5}
-	b, now := seen, opened.Add(-time.Hour)
-	if !b.Resume(0, now) {
-		t.Fatal("the breaker was closed")
-	}
-	b.Answer(rules.Ask{Progress: rules.Progress{Breaker: 8}, Seen: seen}, now.Add(time.Second))
-	if b.Stops() {
-		t.Errorf("a process has opened it again: %+v", b)
-	}
-}

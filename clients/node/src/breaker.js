@@ -72,7 +72,9 @@ export class Breaker {
     this.fetching = false
     this.fresh = true // messages beyond the prefetch can be fetched
     /** @type {BreakerState} */
-    this.state = { permitted: false, now: 0, success: 0, doubt: 0, open: 0, next: 0, count: 0, failed: 0, reason: '' }
+    this.state = {
+      permitted: false, now: 0, success: 0, doubt: 0, open: 0, next: 0, count: 0, failed: 0, permits: 0, reason: ''
+    }
     this.heard = performance.now() // when the store replied last
     this.due = 0 // when this process asks for the next permit
     this.missed = false // it did not reply to the last read
@@ -260,7 +262,7 @@ export class Breaker {
     const wants = this.waiting.length > 0 && !this.missed && performance.now() >= this.due
     let state
     try {
-      state = await this.counter.askBreaker(this.vhost, queue, progress, wants, this.state.text)
+      state = await this.counter.askBreaker(this.vhost, queue, progress, wants)
     } catch {
       this.missed = true
       this.asked ||= wants
@@ -286,7 +288,7 @@ export class Breaker {
     }
     this.update()
     // perhaps the permit was in the reply that was lost
-    if (state.permitted || asked && permitsOf(state) > permitsOf(before)) this.permit()
+    if (state.permitted || asked && state.open > 0 && state.permits > before.permits) this.permit()
   }
 
   /** Stops this process, in which every message fails while others succeed, and gives it its own permits. */
@@ -383,12 +385,4 @@ export class Breaker {
       }
     }
   }
-}
-
-/**
- * How many permits were given since the opening.
- * @param {BreakerState} state
- */
-function permitsOf({ text }) {
-  return Number(text?.toString().split(' ')[5] ?? 0)
 }

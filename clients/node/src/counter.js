@@ -75,8 +75,8 @@ export const DEFAULT_TTL = 7 * 24 * 60 * MINUTE
  * @property {number} next when the next permit may be given
  * @property {number} count until when an operator wants all failures counted
  * @property {number} failed messages that failed since the last success
- * @property {string} reason of the last of them
- * @property {Buffer} [text] the whole breaker as it is stored, if it is open
+ * @property {number} permits given since the opening
+ * @property {string} reason of the last of those that failed
  */
 
 /**
@@ -255,19 +255,20 @@ export class Counter {
    * @param {string} queue
    * @param {Progress} progress
    * @param {boolean} wants the process has a message to run: it asks for a permit
-   * @param {Buffer} [seen] the text of the last state
    * @param {{ timeout?: number }} [options] ms; 500 if absent
    * @returns {Promise<BreakerState>}
    */
-  async askBreaker(vhost, queue, progress, wants, seen, { timeout = 500 } = {}) {
+  async askBreaker(vhost, queue, progress, wants, { timeout = 500 } = {}) {
     const reply = await this.store.run(
       scripts.ask, [this.queueKey(vhost, queue) + 'index'],
-      [this.ttl, progressText(progress), wants ? 1 : 0, seen ?? ''], timeout
+      [this.ttl, progressText(progress), wants ? 1 : 0], timeout
     )
-    if (!Array.isArray(reply) || reply.length !== 10 || reply.slice(0, 8).some((n) => typeof n !== 'number'))
-      throw new StoreError('unexpected reply', 'want 8 numbers and 2 texts')
-    const [permitted, now, success, doubt, open, next, count, failed, reason, text] = reply
-    return { permitted: permitted === 1, now, success, doubt, open, next, count, failed, reason: String(reason), text }
+    if (!Array.isArray(reply) || reply.length !== 10 || reply.slice(0, 9).some((n) => typeof n !== 'number'))
+      throw new StoreError('unexpected reply', 'want 9 numbers and a text')
+    const [permitted, now, success, doubt, open, next, count, failed, permits, reason] = reply
+    return {
+      permitted: permitted === 1, now, success, doubt, open, next, count, failed, permits, reason: String(reason)
+    }
   }
 
   /**

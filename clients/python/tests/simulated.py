@@ -334,7 +334,7 @@ class World:
             self.permits.pop(0)
         at = [round(self.state.get(name, 0)) for name in ("success", "doubt", "open")]
         following = self.permits[0] if self.permits else now + 3000
-        return self.reads, [int(permitted), round(now), *at, round(following), 0, 0, b"", b""]
+        return self.reads, [int(permitted), round(now), *at, round(following), 0, 0, 0, b""]
 
     def scripted(self, name: str, step: str):
         script = self.case.get("replies", {}).get(name, {}).get(step)

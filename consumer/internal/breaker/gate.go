@@ -204,7 +204,7 @@ func (g *Gate) wake() {
 func (g *Gate) read(ctx context.Context) (wait time.Duration) {
 	a := counter.Ask{Progress: g.Progress(time.Time{})}
 	g.mu.Lock()
-	a.Wants, a.Seen = len(g.waiting) > 0 && !g.missed && !time.Now().Before(g.due), g.state.Breaker
+	a.Wants = len(g.waiting) > 0 && !g.missed && !time.Now().Before(g.due)
 	g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()

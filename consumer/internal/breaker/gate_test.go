@@ -106,40 +106,6 @@ func (s *memoryStore) set(b rules.Breaker) {
 	s.b = b
 }
 
-// TestEmptiedStore: a store that is emptied gets its open breaker back. An operator or a success closes it.
-func TestEmptiedStore(t *testing.T) {
-	for name, closes := range map[string]func(*memoryStore, *Gate){
-		"a success": func(_ *memoryStore, g *Gate) { g.Succeeded(time.Now(), time.Now()) },
-		"an operator": func(s *memoryStore, _ *Gate) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.b.Resume(0, time.Now())
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := &memoryStore{b: rules.Breaker{Doubt: time.Now(), Open: time.Now(), Reason: "refused"}}
-				g := newGate(store.ask)
-				for range 2 { // two sessions
-					go g.Run(t.Context())
-				}
-				time.Sleep(10 * time.Second)
-				store.set(rules.Breaker{})
-				time.Sleep(10 * time.Second)
-				b, _ := store.ask(t.Context(), counter.Ask{})
-				if !g.Shut() || b.Open.IsZero() || b.Reason != "refused" {
-					t.Errorf("after the store was emptied: shut %t, %+v", g.Shut(), b)
-				}
-				closes(store, g)
-				time.Sleep(2 * time.Second)
-				if g.Shut() {
-					t.Error("the gate stays shut")
-				}
-			})
-		})
-	}
-}
-
 // TestLastSuccessIsReported: no read follows a success that comes just before the end of Run.
 func TestLastSuccessIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -210,7 +210,7 @@ class Breaker:
             wants = bool(self._waiting) and not self._missed and self.now() >= self._due
         s = self.settings
         progress, successes = self.progress(None)
-        call = steps.ask(s.vhost, s.queue, progress, wants, self.options, self._state.text)
+        call = steps.ask(s.vhost, s.queue, progress, wants, self.options)
         self._take((yield Send(call, TIMEOUT)), successes, wants)
 
     # With the lock.
@@ -277,7 +277,7 @@ class Breaker:
                 self._others = self._heard
             self._update()
             # perhaps the permit was in the reply that was lost
-            if state.permitted or asked and state.permits > before.permits:
+            if state.permitted or asked and state.open and state.permits > before.permits:
                 self._permit()
 
     def _stop_alone(self) -> None:

@@ -245,24 +245,14 @@ class State:
     next: int = 0  # when the next permit may be given
     count: int = 0  # until when an operator wants all failures counted
     failed: int = 0  # messages that failed since the last success
-    reason: str = ""  # of the last of them
-    text: bytes = b""  # the whole breaker as it is stored, if it is open
-
-    @property
-    def permits(self) -> int:
-        """How many permits were given since the opening."""
-        return int(self.text.split()[5]) if self.text else 0
+    permits: int = 0  # given since the opening
+    reason: str = ""  # of the last of those that failed
 
 
-def ask(
-    vhost: str | bytes, queue: str | bytes, progress: str, wants: bool, options: Options, seen: bytes = b""
-) -> Call:
-    """Report the progress of a process and the text of the last State, and ask for the breaker.
-
-    With wants, ask for a permit too.
-    """
+def ask(vhost: str | bytes, queue: str | bytes, progress: str, wants: bool, options: Options) -> Call:
+    """Report the progress of a process, and ask for the breaker. With wants, ask for a permit too."""
     key = k.queue_key(vhost, queue, options.prefix) + b"index"
-    return Call("ask", ASK, [key], [ceil_millis(options.ttl), progress, int(wants), seen], several=False)
+    return Call("ask", ASK, [key], [ceil_millis(options.ttl), progress, int(wants)], several=False)
 
 
 def parse_state(reply: Any) -> State:
@@ -270,11 +260,11 @@ def parse_state(reply: Any) -> State:
     if (
         not isinstance(reply, list)
         or len(reply) != 10
-        or any(not isinstance(n, int) for n in reply[:8])
-        or not all(isinstance(t, bytes) for t in reply[8:])
+        or any(not isinstance(n, int) for n in reply[:9])
+        or not isinstance(reply[9], bytes)
     ):
-        raise ReplyError(f"got {reply!r:.80}, want 8 numbers and 2 texts")
-    return State(bool(reply[0]), *reply[1:8], reply[8].decode("utf-8", "replace"), reply[9])
+        raise ReplyError(f"got {reply!r:.80}, want 9 numbers and a text")
+    return State(bool(reply[0]), *reply[1:9], reply[9].decode("utf-8", "replace"))
 
 
 def end(attempt: Attempt, succeeded: bool, options: Options) -> Call:
