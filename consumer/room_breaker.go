@@ -104,13 +104,12 @@ func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, err
 // failed is called after the reply to FAIL.
 func (r *breakerRoom) failed(d *delivery) {
 	r.gate.Reported(kept[atGate](d, r).progress)
-	counts, said := d.reply.Code != counter.ReplyUncounted, d.outcome.cause == counter.CauseNotCounted
-	switch {
-	case d.outcome.cause == counter.CauseRejected: // the message is at fault, and no system that handlers need
-	case said && d.reply.Counted() == 0 && d.past.uncounted == 0, !said && counts && d.reply.Counted() == 1:
+	first := d.reply.Counted() == 1 && d.reply.Code != counter.ReplyUncounted
+	if d.outcome.cause == counter.CauseNotCounted {
+		first = d.reply.Counted() == 0 && d.past.uncounted == 0
+	}
+	if first && d.outcome.cause != counter.CauseRejected { // a rejected message is at fault itself
 		r.gate.Failed(d.message.ID, d.outcome.failed.text)
-	case !said && !counts:
-		r.gate.Changed()
 	}
 }
 
@@ -148,9 +147,7 @@ func (r *breakerRoom) beside(ctx context.Context) {
 			// A consumer that is accepted too late gets messages that nothing takes. They return with the channel.
 			err := r.fresh(ctx, calm)
 			if says := (*amqp.Error)(nil); errors.As(err, &says) && says.Code == amqp.NotAllowed {
-				r.gate.FetchNone()
-				r.s.Logger.Warn("the broker allows one consumer on a channel (consumer_max_per_channel): no messages beyond the "+
-					"prefetch are fetched, and probes are attempts at failed messages", "queue", r.s.Queue)
+				r.gate.FetchNone() // consumer_max_per_channel is 1
 			}
 			if err != nil && ctx.Err() == nil {
 				r.s.fail(fmt.Errorf("consumer: queue %q: fetching messages beyond the prefetch: %w", r.s.Queue, err))

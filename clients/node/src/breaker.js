@@ -165,7 +165,6 @@ export class Breaker {
     if (d.cause === 'rejected') return // the message is at fault, and no system that handlers need
     const mine = d.cause === 'not-counted'
     const first = mine ? counted(reply) === 0 && d.postponed === 0 : counts && counted(reply) === 1
-    if (!mine && !counts && this.state.doubt === 0 && this.alone === undefined) this.wake() // the breaker has changed
     if (!first || this.state.doubt > 0 || ++this.failures !== this.size) return
     this.alone = performance.now()
     this.update()

@@ -101,11 +101,8 @@ func (g *Gate) Progress(attempt time.Time) counter.Progress {
 func (g *Gate) Reported(p counter.Progress) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.began.Equal(p.Began) {
-		g.began = time.Time{}
-	}
-	if g.ended.Equal(p.Ended) {
-		g.ended = time.Time{}
+	if g.began.Equal(p.Began) && g.ended.Equal(p.Ended) {
+		g.began, g.ended = time.Time{}, time.Time{}
 	}
 }
 
@@ -131,15 +128,6 @@ func (g *Gate) Failed(id, reason string) {
 	defer g.mu.Unlock()
 	if !g.state.Stops() && !g.own.Stops() && g.own.Lengthen(id, reason, g.Breaker, time.Now()) && g.own.Stops() {
 		g.fetch() // all that it has prefetched may fail always, while another message succeeds
-	}
-}
-
-// Changed is called after the breaker has kept a failure from being counted.
-func (g *Gate) Changed() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !g.state.Stops() && !g.own.Stops() {
-		g.wake()
 	}
 }
 

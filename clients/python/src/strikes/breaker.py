@@ -144,16 +144,13 @@ class Breaker:
         """Is called after the reply to FAIL."""
         assert d.reply
         self.reported(d.reports)
-        counts = d.reply.code is not ReplyCode.UNCOUNTED
         if d.cause is Cause.REJECTED:  # the message is at fault, and no system that handlers need
             return
         if d.cause is Cause.NOT_COUNTED:
-            first, kept = not d.counted and not d.uncounted, False
+            first = not d.counted and not d.uncounted
         else:
-            first, kept = counts and d.counted == 1, not counts
+            first = d.reply.code is not ReplyCode.UNCOUNTED and d.counted == 1
         with self._lock:
-            if kept and not self._state.doubt and self._alone is None:
-                self._wake()  # the breaker has changed
             if first and not self._state.doubt:
                 self._failed += 1
                 if self._failed == self.size:
