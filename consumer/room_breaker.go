@@ -10,7 +10,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer/internal/bound"
-	"github.com/strikesmq/strikes/consumer/internal/breaker"
 	"github.com/strikesmq/strikes/counter"
 )
 
@@ -24,8 +23,8 @@ const freshPrefetch = 50
 type breakerRoom struct {
 	noRoom
 	s        *session
-	gate     *breaker.Gate // of all sessions on the queue
-	fetching atomic.Bool   // a gap in the tags is no loss: the second consumer may fill it, or the session ends
+	gate     *breakerGate // of all sessions on the queue
+	fetching atomic.Bool  // a gap in the tags is no loss: the second consumer may fill it, or the session ends
 }
 
 func refuseBreaker(c *Consumer) error {
@@ -48,12 +47,7 @@ func newBreakerRoom(s *session, before rooms) room {
 	if last := find[*breakerRoom](before); last != nil {
 		r.gate = last.gate
 	} else {
-		c, vhost := s.Consumer, s.vhost // the gate outlives the session
-		r.gate = breaker.New(breaker.Options{Breaker: c.Breaker, Patience: c.Patience, Fresh: !c.Ordered,
-			Draw: draw, Logger: s.Logger.With("queue", c.Queue),
-			Ask: func(ctx context.Context, a counter.Ask) (counter.BreakerState, error) {
-				return c.Counter.AskBreaker(ctx, vhost, c.Queue, a)
-			}})
+		r.gate = newBreakerGate(s.settings) // it outlives the session
 	}
 	s.reports, s.failed = true, r.failed
 	if !s.Ordered {
@@ -71,31 +65,25 @@ func newBreakerRoom(s *session, before rooms) room {
 
 func (r *breakerRoom) shares() bool { return true }
 
-// atGate is a delivery at the gate.
-type atGate struct {
-	breaker.Waiting
-	progress counter.Progress // of its last step
-}
-
 func (r *breakerRoom) mark(d *delivery, a *counter.Attempt) {
-	a.Progress = r.gate.Progress(d.outcome.began)
-	kept[atGate](d, r).progress = a.Progress
+	a.Progress = r.gate.progress(d.outcome.began)
+	kept[atBreaker](d, r).progress = a.Progress
 }
 
 var errNoSuccess = errors.New("no message succeeds, so its attempt waits; see strikes status")
 
 // beforeAttempt lets a delivery wait while no message succeeds. It takes no worker, so that probes find one.
 func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, error) {
-	if !r.gate.Shut() {
+	if !r.gate.shut.Load() {
 		return stepReceived, nil
 	}
 	r.s.release(ctx, d)
-	w := &kept[atGate](d, r).Waiting
-	if w.Probes == 0 && d.past.uncounted == 0 {
+	w := kept[atBreaker](d, r)
+	if w.probes == 0 && d.past.uncounted == 0 {
 		r.s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: errNoSuccess})
 	}
-	w.First, w.Failures = d.isFirst() && !d.again(), d.reply.Counted()+d.past.uncounted
-	if !r.gate.Wait(ctx, r.s.heldUntil(d), w) {
+	w.first, w.failures = d.isFirst() && !d.again(), d.reply.Counted()+d.past.uncounted
+	if !r.gate.wait(ctx, r.s.heldUntil(d), w) {
 		return r.s.giveBack(ctx, d), nil
 	}
 	return stepReceived, nil
@@ -103,13 +91,13 @@ func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, err
 
 // failed is called after the reply to FAIL.
 func (r *breakerRoom) failed(d *delivery) {
-	r.gate.Reported(kept[atGate](d, r).progress)
+	r.gate.reported(kept[atBreaker](d, r).progress)
 	first := d.reply.Counted() == 1 && d.reply.Code != counter.ReplyUncounted
 	if d.outcome.cause == counter.CauseNotCounted {
 		first = d.reply.Counted() == 0 && d.past.uncounted == 0
 	}
 	if first && d.outcome.cause != counter.CauseRejected { // a rejected message is at fault itself
-		r.gate.Failed(d.message.ID, d.outcome.failed.text)
+		r.gate.failed(d.message.ID, d.outcome.failed.text)
 	}
 }
 
@@ -117,8 +105,8 @@ func (r *breakerRoom) failed(d *delivery) {
 func (r *breakerRoom) beforeSettlement(ctx context.Context, d *delivery, next step) (step, error) {
 	switch {
 	case next == stepAck && d.number > 0 && d.outcome.failed == nil:
-		r.gate.Succeeded(d.outcome.began, d.outcome.began.Add(d.outcome.ran))
-	case next == stepUncounted && r.gate.Shut(): // it waits at the gate
+		r.gate.succeeded(d.outcome.began, d.outcome.began.Add(d.outcome.ran))
+	case next == stepUncounted && r.gate.shut.Load(): // it waits at the gate
 		d.past.uncounted = max(d.past.uncounted, 1)
 		r.s.observe(ctx, d, Event{Outcome: OutcomeNotCounted, Err: d.outcome.err})
 		return stepBegin, nil
@@ -131,7 +119,7 @@ func (r *breakerRoom) around(ctx context.Context, _ *amqp.Connection,
 	consume func(context.Context) error) (again bool, err error) {
 	reading, end := context.WithCancel(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
-	keeping.Go(func() { r.gate.Run(reading) })
+	keeping.Go(func() { r.gate.run(reading) })
 	defer keeping.Wait()
 	defer end()
 	return false, consume(ctx)
@@ -143,11 +131,13 @@ func (r *breakerRoom) beside(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case calm := <-r.gate.Fetches:
+		case calm := <-r.gate.fetches:
 			// A consumer that is accepted too late gets messages that nothing takes. They return with the channel.
 			err := r.fresh(ctx, calm)
 			if says := (*amqp.Error)(nil); errors.As(err, &says) && says.Code == amqp.NotAllowed {
-				r.gate.FetchNone() // consumer_max_per_channel is 1
+				r.gate.mu.Lock()
+				r.gate.fresh = false // consumer_max_per_channel is 1
+				r.gate.mu.Unlock()
 			}
 			if err != nil && ctx.Err() == nil {
 				r.s.fail(fmt.Errorf("consumer: queue %q: fetching messages beyond the prefetch: %w", r.s.Queue, err))

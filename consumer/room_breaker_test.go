@@ -180,7 +180,7 @@ func TestPoisonOpensNothing(t *testing.T) {
 				opens++
 			}
 			for _, p := range o.procs {
-				if find[*breakerRoom](p.s.rooms).gate.Shut() {
+				if find[*breakerRoom](p.s.rooms).gate.shut.Load() {
 					stops++
 				}
 			}

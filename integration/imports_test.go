@@ -26,9 +26,9 @@ var arrows = map[string][]string{
 	"publisher": {"internal/broker", "internal/pause", "internal/printable", "internal/setting"},
 	"topology": {"internal/inspect", "internal/broker", "internal/pause", "internal/printable", "internal/setting",
 		"internal/shell"},
-	"consumer": {"counter", "topology", "consumer/internal/acks", "consumer/internal/bound", "consumer/internal/breaker",
+	"consumer": {"counter", "topology", "consumer/internal/acks", "consumer/internal/bound",
 		"consumer/internal/control", "consumer/internal/delay", "consumer/internal/lanes",
-		"consumer/internal/partitions", "internal/broker", "internal/printable",
+		"consumer/internal/partitions", "counter/rules", "internal/broker", "internal/printable",
 		"internal/pause", "internal/setting"},
 	"deadletter": {"counter", "publisher", "internal/broker",
 		"internal/pause", "internal/printable", "internal/reason", "internal/setting"},
@@ -39,7 +39,6 @@ var arrows = map[string][]string{
 
 	"consumer/internal/acks":       nil, // knows nothing of attempts
 	"consumer/internal/bound":      nil,
-	"consumer/internal/breaker":    {"counter", "counter/rules"},
 	"consumer/internal/control":    {"counter"},
 	"consumer/internal/delay":      {"consumer/internal/bound", "internal/broker"},
 	"consumer/internal/lanes":      {"consumer/internal/bound", "counter", "internal/pause"},

@@ -1,10 +1,9 @@
-package breaker
+package consumer
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -16,9 +15,20 @@ import (
 	"github.com/strikesmq/strikes/counter/rules"
 )
 
-// newGate returns a gate that logs nothing.
-func newGate(ask func(context.Context, counter.Ask) (counter.BreakerState, error)) *Gate {
-	return New(Options{Ask: ask, Draw: rand.N[time.Duration], Breaker: 8, Logger: slog.New(slog.DiscardHandler)})
+// askedStore answers only the reads of a breaker.
+type askedStore struct {
+	*counter.Memory
+	ask func(context.Context, counter.Ask) (counter.BreakerState, error)
+}
+
+func (s askedStore) AskBreaker(ctx context.Context, _, _ string, a counter.Ask) (counter.BreakerState, error) {
+	return s.ask(ctx, a)
+}
+
+// newGate returns a gate that logs nothing and fetches nothing.
+func newGate(ask func(context.Context, counter.Ask) (counter.BreakerState, error)) *breakerGate {
+	return newBreakerGate(settings{Consumer: Consumer{Counter: askedStore{ask: ask}, Breaker: 8, Ordered: true,
+		Logger: slog.New(slog.DiscardHandler)}})
 }
 
 // countingStore has a closed breaker. An operator wants every failure counted for a time.
@@ -37,12 +47,12 @@ func TestCountedProcessGoesOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := newGate(countingStore{time.Now().Add(counted)}.ask)
-				go g.Run(t.Context())
+				go g.run(t.Context())
 				shut := false
 				for i := range 50 {
-					g.Failed(fmt.Sprint(i), "refused")
+					g.failed(fmt.Sprint(i), "refused")
 					time.Sleep(100 * time.Millisecond)
-					shut = shut || g.Shut()
+					shut = shut || g.shut.Load()
 				}
 				if want := counted == 0; shut != want {
 					t.Errorf("the process stopped: %t, want %t", shut, want)
@@ -54,14 +64,14 @@ func TestCountedProcessGoesOn(t *testing.T) {
 
 // TestStoppedProcessWarns: a process that stopped alone warns when it stops, and when it goes on.
 func TestStoppedProcessWarns(t *testing.T) {
-	for why, end := range map[string]func(*Gate){
-		"a message succeeds": func(g *Gate) { g.Succeeded(time.Now(), time.Now()) },
-		"an operator wants every failure counted": func(g *Gate) {
+	for why, end := range map[string]func(*breakerGate){
+		"a message succeeds": func(g *breakerGate) { g.succeeded(time.Now(), time.Now()) },
+		"an operator wants every failure counted": func(g *breakerGate) {
 			g.state.Now, g.state.Count = time.Now(), time.Now().Add(time.Minute)
 			g.judgeOwn(time.Now())
 		},
-		"no message succeeds in other processes either": func(g *Gate) {
-			time.Sleep(idle)
+		"no message succeeds in other processes either": func(g *breakerGate) {
+			time.Sleep(breakerAlone)
 			g.judgeOwn(time.Now())
 		},
 	} {
@@ -70,18 +80,18 @@ func TestStoppedProcessWarns(t *testing.T) {
 			g := newGate(countingStore{}.ask)
 			g.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 			for i := range 8 {
-				g.Failed(fmt.Sprint(i), "refused")
+				g.failed(fmt.Sprint(i), "refused")
 			}
 			time.Sleep(rules.DoubtLasts)
 			g.judgeOwn(time.Now())
-			if !g.Shut() || strings.Count(log.String(), "level=WARN") != 1 {
-				t.Errorf("stopped: %t, logged %q", g.Shut(), &log)
+			if !g.shut.Load() || strings.Count(log.String(), "level=WARN") != 1 {
+				t.Errorf("stopped: %t, logged %q", g.shut.Load(), &log)
 			}
 			log.Reset()
 			end(g)
-			if g.Shut() || strings.Count(log.String(), "\n") != 1 ||
+			if g.shut.Load() || strings.Count(log.String(), "\n") != 1 ||
 				!strings.Contains(log.String(), `level=WARN msg="attempts begin again"`) {
-				t.Errorf("%s: still stopped: %t, logged %q", why, g.Shut(), &log)
+				t.Errorf("%s: still stopped: %t, logged %q", why, g.shut.Load(), &log)
 			}
 		})
 	}
@@ -112,12 +122,12 @@ func TestLastSuccessIsReported(t *testing.T) {
 		store := &memoryStore{}
 		g := newGate(store.ask)
 		ctx, stop := context.WithCancel(t.Context())
-		go g.Run(ctx)
-		time.Sleep(every / 2)
+		go g.run(ctx)
+		time.Sleep(breakerReads / 2)
 		// another process, since the last read:
 		store.set(rules.Breaker{Streak: []rules.StreakFailure{{At: time.Now()}}, Doubt: time.Now()})
 		time.Sleep(time.Millisecond)
-		g.Succeeded(time.Now(), time.Now())
+		g.succeeded(time.Now(), time.Now())
 		stop()
 		synctest.Wait()
 		if b, _ := store.ask(t.Context(), counter.Ask{}); !b.Doubt.IsZero() {
@@ -131,11 +141,11 @@ func TestLastSuccessIsReported(t *testing.T) {
 func TestASessionEndsBesideAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(new(memoryStore).ask)
-		go g.Run(t.Context())
+		go g.run(t.Context())
 		synctest.Wait()
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		go func() { g.Run(ctx); close(ended) }()
+		go func() { g.run(ctx); close(ended) }()
 		synctest.Wait()
 		stop()
 		select {
@@ -160,19 +170,20 @@ func (s deafStore) ask(ctx context.Context, _ counter.Ask) (counter.BreakerState
 // TestAStopDoesNotHang: the report of the last success waits for one reply at most, and for none if the store did not
 // reply before.
 func TestAStopDoesNotHang(t *testing.T) {
-	for name, after := range map[string]time.Duration{"it replied before": every / 2, "it did not": every + timeout} {
+	for name, after := range map[string]time.Duration{"it replied before": breakerReads / 2,
+		"it did not": breakerReads + breakerTimeout} {
 		synctest.Test(t, func(t *testing.T) {
 			asked := 0
 			g := newGate(deafStore{&asked}.ask)
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan struct{})
-			go func() { g.Run(ctx); close(ended) }()
+			go func() { g.run(ctx); close(ended) }()
 			time.Sleep(after)
-			g.Succeeded(time.Now(), time.Now())
+			g.succeeded(time.Now(), time.Now())
 			stop()
 			began := time.Now()
 			<-ended
-			if waited := time.Since(began); waited > timeout || asked != 2 {
+			if waited := time.Since(began); waited > breakerTimeout || asked != 2 {
 				t.Errorf("%s: %d reads, the stop took %v", name, asked, waited)
 			}
 		})
@@ -183,19 +194,19 @@ func TestAStopDoesNotHang(t *testing.T) {
 func TestFetchOfTheSessionBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(new(memoryStore).ask)
-		g.Fresh = true
+		g.fresh = true
 		g.own.Doubt = time.Now() // else the first read ends the fetch
 		g.fetch()
-		go g.Run(t.Context())
+		go g.run(t.Context())
 		synctest.Wait()
 		select {
-		case <-g.Fetches:
+		case <-g.fetches:
 			t.Error("the next session is asked")
 		default:
 		}
 		g.fetch()
 		select {
-		case <-g.Fetches:
+		case <-g.fetches:
 		default:
 			t.Error("its own permit does not ask it")
 		}
@@ -203,26 +214,24 @@ func TestFetchOfTheSessionBefore(t *testing.T) {
 }
 
 // permitOnce gives a permit once all goroutines wait.
-func permitOnce(g *Gate) {
+func permitOnce(g *breakerGate) {
 	synctest.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.permit()
 }
 
-// TestFetchNone: once the broker has refused to deliver fresh messages, permits go to failed ones without a wait.
-func TestFetchNone(t *testing.T) {
+// TestNoFreshMessages: if no fresh messages can be fetched, permits go to failed ones without a wait.
+func TestNoFreshMessages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(nil)
-		g.Fresh = true
-		g.FetchNone()
 		g.shut.Store(true)
 		began := time.Now()
 		go permitOnce(g)
-		if !g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1}) || time.Since(began) > 0 {
+		if !g.wait(t.Context(), began.Add(time.Minute), &atBreaker{failures: 1}) || time.Since(began) > 0 {
 			t.Errorf("a failed message took its permit after %v", time.Since(began))
 		}
-		if len(g.Fetches) > 0 {
+		if len(g.fetches) > 0 {
 			t.Error("it asks for fresh messages")
 		}
 	})
@@ -232,15 +241,15 @@ func TestFetchNone(t *testing.T) {
 func TestFreshMessagesGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(nil)
-		g.Fresh = true
+		g.fresh = true
 		g.shut.Store(true)
 		began := time.Now()
 		go permitOnce(g)
-		if w := (Waiting{Failures: 1}); !g.Wait(t.Context(), began.Add(time.Minute), &w) || w.Probes != 1 {
+		if w := (atBreaker{failures: 1}); !g.wait(t.Context(), began.Add(time.Minute), &w) || w.probes != 1 {
 			t.Fatal("the attempt is no probe")
 		}
-		if took := time.Since(began); took != settle {
-			t.Errorf("a failed message took its permit after %v, want %v", took, settle)
+		if took := time.Since(began); took != freshFirst {
+			t.Errorf("a failed message took its permit after %v, want %v", took, freshFirst)
 		}
 	})
 }
@@ -268,11 +277,11 @@ func TestALostPermit(t *testing.T) {
 			opened := rules.Breaker{Doubt: now, Open: now, Next: now.Add(rules.FirstPermit)}
 			store := &lossyStore{&memoryStore{b: opened}, tc.first, tc.of}
 			g := newGate(store.ask)
-			go g.Run(t.Context())
-			time.Sleep(3*every + time.Millisecond) // it is shut then
+			go g.run(t.Context())
+			time.Sleep(3*breakerReads + time.Millisecond) // it is shut then
 			for range 20 {
 				began := time.Now()
-				passed := g.Wait(t.Context(), began.Add(time.Minute), &Waiting{Failures: 1})
+				passed := g.wait(t.Context(), began.Add(time.Minute), &atBreaker{failures: 1})
 				if took := time.Since(began); !passed || took > 3*rules.LaterPermits {
 					t.Errorf("a probe: %t, after %v", passed, took)
 				}
@@ -303,10 +312,10 @@ func TestPermitsGoAround(t *testing.T) {
 		var waiting sync.WaitGroup
 		for i, away := range []time.Duration{0, 2 * time.Millisecond, 5 * time.Millisecond} {
 			g := newGate(farStore{store, away}.ask)
-			waiting.Go(func() { g.Run(ctx) })
+			waiting.Go(func() { g.run(ctx) })
 			waiting.Go(func() {
-				time.Sleep(every / 2) // it is shut then
-				for g.Wait(ctx, now.Add(time.Hour), &Waiting{Failures: 1}) {
+				time.Sleep(breakerReads / 2) // it is shut then
+				for g.wait(ctx, now.Add(time.Hour), &atBreaker{failures: 1}) {
 					probes[i]++
 				}
 			})
