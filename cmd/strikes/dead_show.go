@@ -1,10 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -23,7 +23,7 @@ import (
 type deadShow struct {
 	deadWhere
 
-	body, json bool
+	read, body, json bool
 }
 
 func (a *app) deadShowCommand() *cobra.Command {
@@ -31,108 +31,106 @@ func (a *app) deadShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "show QUEUE ID", Short: "show everything about one dead letter",
 		Example: `  strikes dead show orders order-17
+  strikes dead show orders order-17 --read
   strikes dead show orders order-17 --body > order-17.json`,
-		Long: `The store's record says when and why a message died. Headers and body are read
-from the dead-letter queue, from its head, if it holds 500 messages at most. A
-longer queue is read only for a message without a record, and for --body and
---json: all up to that message. stderr says how many were read. If the queue
-does not hold the message, the record is printed without headers and body,
-stderr says why, and the exit code is 3. strikes help dead-letters explains IDs
-and KIND.`,
+		Long: `Prints the store's record, which says when and why the message died. --read,
+--body and --json read the message itself, with headers and body: they read the
+dead-letter queue from its head up to the message, or a queue of up to 500
+messages to its end. strikes help dead-letters
+says what that costs, and explains IDs and KIND.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1]) },
 	}
 	c.deadWhere.addTo(cmd)
 	f := cmd.Flags()
+	f.BoolVar(&c.read, "read", false, "read the message from the dead-letter queue, as --no-store does")
 	f.BoolVar(&c.body, "body", false, "print only the body, byte by byte; not to a terminal")
 	cli.JSON(f, &c.json, "print it as one JSON object, as publish --ndjson takes it, with \"dead\" added")
 	return cmd
 }
 
-// run prints dead letters whole.
+// run prints the record of a dead letter, or the dead letters of an id.
 func (c *deadShow) run(ctx context.Context, queue, id string) error {
 	if c.body && term.IsTerminal(c.Out) {
 		return cli.Misusef("--body writes raw bytes, which may upset a terminal; redirect it to a file or a pipe")
 	}
-	q, err := c.open(ctx, queue)
+	q, err := c.openStore(ctx, queue)
 	if err != nil {
 		return err
 	}
 	defer q.close()
 	f := deadletter.Filter{IDs: []string{id}, Source: queue}
-	kept, err := q.keptOf(ctx, f)
-	if err != nil {
+	if c.read || c.noStore || c.body || c.json {
+		return c.fromQueue(ctx, q, f)
+	}
+	return c.fromStore(ctx, q, f)
+}
+
+// searched is how many messages a queue has at most that is read to its end, although the message was found.
+const searched = 500
+
+// fromQueue prints the dead letters of an id.
+func (c *deadShow) fromQueue(ctx context.Context, q *dlq, f deadletter.Filter) error {
+	if err := q.judge(ctx, c.force); err != nil {
 		return err
 	}
 	q.dead.Preview = 1 << 30
-	found, whole := 0, c.body || c.json
-	reads := whole || kept.dead == nil && (kept.removed == nil || q.ready <= searched)
-	q.sayReading(reads)
-	show := func(l *deadletter.Message) error {
-		found++
-		return c.print(l, found > 1)
-	}
-	// asStored shows the store's record, and says why the queue was not read.
-	asStored := func(why string) error {
-		if kept.dead == nil {
-			return cli.WithCode(fmt.Errorf("%s was replayed or dropped at %s, by the store; %s", printable.Name(id),
-				kept.removed.Record.Removed.UTC().Format(time.RFC3339), why), cli.ExitNothing)
-		}
-		err := show(kept.dead)
-		fmt.Fprintf(c.Err, "headers and body were not read: %s. This is the store's record as of %s; the message may have "+
-			"left the queue since.\n", printable.Text(why, ""), time.Now().UTC().Format(time.RFC3339))
-		return err
-	}
+	q.sayReading(true)
 	var bounds deadletter.Bounds
-	switch {
-	case q.ready <= searched: // others may have the ID
-	case reads:
+	if q.ready > searched { // else others of this ID are found too
 		bounds.Picked = 1
-	default: // the store alone answers
-		return asStored(fmt.Sprintf("queue %s holds %d messages; --json reads all up to this one", q.where(), q.ready))
 	}
+	found := 0
 	for l, err := range q.dead.BrowsePart(ctx, f, bounds) {
 		var left *deadletter.UnreadError
-		refused := errors.Is(err, deadletter.ErrUnsafe) || errors.Is(err, deadletter.ErrBusy) ||
-			errors.Is(err, deadletter.ErrUndecodable)
 		switch {
 		case errors.As(err, &left) && found > 0:
 			fmt.Fprintf(c.Err, "only the first %d of %d dead letters were read; others of this ID may follow\n", left.Read,
 				left.Of)
 			return nil
-		case refused && found == 0 && !whole && kept.dead != nil: // the store's record is enough
-			return asStored(cli.Plain(q.wayOut(err)))
 		case err != nil:
 			return q.fail(err)
 		}
-		if err := show(l); err != nil {
+		found++
+		if err := c.print(l, found > 1); err != nil {
 			return err
 		}
 	}
 	if found > 0 {
 		return nil
 	}
-	// The queue, which was read to its end, does not hold the message.
-	absent := q.nothing(seek(f))
-	if last := cmp.Or(kept.dead, kept.removed); last != nil && !whole {
-		if err := show(last); err != nil {
+	return q.nothing(seek(f))
+}
+
+// fromStore prints the record of the newest dead letter with this id that was neither replayed nor dropped, or else of
+// the newest.
+func (c *deadShow) fromStore(ctx context.Context, q *dlq, f deadletter.Filter) error {
+	id := f.IDs[0]
+	all, err := q.store.Admin().Get(ctx, q.broker.VHost, q.queue, id)
+	if err != nil {
+		return err
+	}
+	dead := slices.DeleteFunc(slices.Clone(all), func(r counter.Record) bool { return r.State != counter.StateDeadLetter })
+	if len(dead) > 0 { // the newest first
+		r := &dead[max(0, slices.IndexFunc(dead, func(r counter.Record) bool { return r.Removed.IsZero() }))]
+		switch err := c.print(deadletter.OfRecord(r), false); {
+		case err != nil:
 			return err
+		case !r.Removed.IsZero():
+			return cli.WithCode(fmt.Errorf("%s was replayed or dropped at %s; run: strikes audit %s", printable.Name(id),
+				r.Removed.UTC().Format(time.RFC3339), shell.Operands(q.queue)), cli.ExitNothing)
 		}
+		fmt.Fprintln(c.Err, "this is the store's record; --read reads headers and body from the dead-letter queue")
+		return nil
 	}
-	var where string
-	switch {
-	case kept.alive != "":
-		where = fmt.Sprintf("by its record it is %s, not dead-lettered; run: strikes counter get %s", kept.alive,
-			shell.Operands(queue, id))
-	case kept.dead != nil:
-		where = fmt.Sprintf("by its record it died at %s: it is on its way, expired, was consumed elsewhere or was lost; "+
-			"run: strikes doctor %s", kept.dead.Record.LastTime.UTC().Format(time.RFC3339), shell.Operands(queue))
-	case kept.removed != nil:
-		where = fmt.Sprintf("by its record it was replayed or dropped at %s; run: strikes audit %s",
-			kept.removed.Record.Removed.UTC().Format(time.RFC3339), shell.Operands(queue))
-	default:
-		return absent
+	if len(all) > 0 {
+		return cli.WithCode(fmt.Errorf("%s is %s, not dead-lettered; run: strikes counter get %s", printable.Name(id),
+			ops.StateOf(all[0]), shell.Operands(q.queue, id)), cli.ExitNothing)
 	}
-	return cli.WithCode(fmt.Errorf("%w; %s", absent, where), cli.ExitNothing)
+	if missing := c.RefuseMissing(ctx, q.queue); missing != nil {
+		return missing
+	}
+	return cli.WithCode(fmt.Errorf("the store has no record of %s in queue %s; --read looks in the dead-letter queue",
+		printable.Name(id), printable.Name(q.queue)), cli.ExitNothing)
 }
 
 func (c *deadShow) print(l *deadletter.Message, another bool) error {
@@ -147,43 +145,4 @@ func (c *deadShow) print(l *deadletter.Message, another bool) error {
 		fmt.Fprintln(c.Out)
 	}
 	return render.DeadLetter(c.Out, l)
-}
-
-// searched is how many dead letters are read without being asked for: a longer queue takes long, and a quorum queue
-// counts it.
-const searched = 500
-
-// kept has the store's records of the dead letters of one id.
-type kept struct {
-	dead    *deadletter.Message // the newest that was neither replayed nor dropped; nil: none
-	removed *deadletter.Message // the newest that was; nil: none
-	alive   ops.State           // of the newest generation, if that is not dead-lettered
-}
-
-// keptOf asks the store for the dead letters that a filter with one id picks.
-func (q *dlq) keptOf(ctx context.Context, f deadletter.Filter) (k kept, err error) {
-	if q.store == nil {
-		return k, nil
-	}
-	all, err := q.store.Admin().Get(ctx, q.broker.VHost, q.queue, f.IDs[0])
-	if err != nil {
-		return k, err
-	}
-	for i := range all { // the newest first
-		r := &all[i]
-		m := deadletter.OfRecord(r)
-		switch {
-		case r.State != counter.StateDeadLetter:
-			if i == 0 {
-				k.alive = ops.StateOf(*r)
-			}
-		case !f.Match(m, time.Now()):
-		case r.Removed.IsZero():
-			k.dead = m
-			return k, nil
-		case k.removed == nil:
-			k.removed = m
-		}
-	}
-	return k, nil
 }

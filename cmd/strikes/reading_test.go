@@ -145,7 +145,7 @@ func readingCommands(t *testing.T, queue string) (reads []func()) {
 	return thatRead(t, queue, [][]string{
 		{"dead", "list", queue, "--read"},
 		{"dead", "list", queue, "--groups", "--read"},
-		{"dead", "show", queue, "a"},
+		{"dead", "show", queue, "a", "--read"},
 		{"dead", "show", queue, "a", "--json"},
 		{"dead", "show", queue, "a", "--no-store"},
 		{"dead", "replay", queue, "--dry-run", "--all"},
@@ -243,34 +243,6 @@ func TestListReadsTheQueueOnlyIfAsked(t *testing.T) {
 			t.Errorf("%q has read the queue", args)
 		}
 		returns = now
-	}
-}
-
-// TestShowReadsWhatItSays: show does not say that it reads a long queue if the store's record is enough.
-func TestShowReadsWhatItSays(t *testing.T) {
-	t.Parallel()
-	queue := declaredQueue(t)
-	m := counter.Message{VHost: "/", Queue: queue, ID: "gone"}
-	store := storeOf(t, storeURL(t), queue)
-	_, err := store.Fail(t.Context(), counter.Attempt{Message: m, Token: "x"}, counter.Failure{Cause: counter.CauseFailed})
-	need(t, err)
-	need(t, store.Admin().NoteRemoved(t.Context(), "/", queue, []counter.Message{m}))
-	withChannel(t, func(ch *amqp.Channel) error {
-		need(t, ch.Confirm(false))
-		var last *amqp.DeferredConfirmation
-		for range tedious + 1 {
-			if last, err = ch.PublishWithDeferredConfirm("", queue+".dlq", true, false, amqp.Publishing{}); err != nil {
-				return err
-			}
-		}
-		last.Wait()
-		return nil
-	})
-	for _, id := range []string{"gone", "unknown"} {
-		code, out, errs := inProcess(t, queue, "dead", "show", queue, id)
-		if code != cli.ExitNothing || strings.Contains(errs, "reading the 5001 messages") != (id == "unknown") {
-			t.Errorf("%s: exit code %d: %s%s", id, code, out, errs)
-		}
 	}
 }
 
@@ -428,7 +400,6 @@ func TestUndecodableDeadLetterIsTakenOut(t *testing.T) {
 		out  string
 	}{
 		{[]string{"list", queue, "--read"}, cli.ExitUnreachable, ""},
-		{[]string{"show", queue, "d"}, 0, "exit status 1"},
 		{[]string{"show", queue, "d", "--json"}, cli.ExitUnreachable, ""},
 		{[]string{"replay", queue, "d", "--yes", "--why", "w"}, cli.ExitUnreachable, ""},
 		{[]string{"drop", queue, "d", "--to", to, "--yes", "--why", "w"}, cli.ExitUnreachable, ""},
