@@ -76,7 +76,6 @@ func TestGrants(t *testing.T) {
 		{[]string{"pause", "Q", "--why", "r", "--yes"}, grants{store: allSteps}, "Q: paused", ""},
 		{[]string{"skip", "Q", "m3", "--yes", "--why", "r"}, grants{store: allSteps}, "m3: skipped", ""},
 		{[]string{"audit", "Q"}, grants{store: listsRecords}, "set limit", ""},
-		{[]string{"limit", "get", "Q"}, grants{store: reads}, "7 retries (8 attempts)", ""},
 		{[]string{"limit", "clear", "Q"}, grants{store: allSteps}, "", ""},
 		{[]string{"limit", "set", "Q", "--max-retries", "4", "--why", "r"}, grants{read: "Q", tag: "management",
 			store: allSteps}, "", ""},

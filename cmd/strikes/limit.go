@@ -10,8 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -22,12 +20,12 @@ import (
 
 func (a *app) limitCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "limit", Short: "show, set and clear how often messages are retried",
-		Example: `  strikes limit get orders
-  strikes limit set orders --max-retries 10 --why "the bank is slow"
+		Use: "limit", Short: "set and clear how often messages are retried",
+		Example: `  strikes limit set orders --max-retries 10 --why "the bank is slow"
   strikes limit clear orders`,
+		Long: "strikes status shows the limit of a queue, and strikes counter get that of a\nmessage.",
 	}
-	cmd.AddCommand(a.limitGetCommand(), a.limitSetCommand(), a.limitClearCommand())
+	cmd.AddCommand(a.limitSetCommand(), a.limitClearCommand())
 	return cmd
 }
 
@@ -52,38 +50,6 @@ func (c *limit) addMessage(cmd *cobra.Command) {
 		}
 		return nil
 	}
-}
-
-func (a *app) limitGetCommand() *cobra.Command {
-	c := a.limitVerb()
-	cmd := &cobra.Command{
-		Use: "get QUEUE", Short: "show the limit that an operator set",
-		Example: "  strikes limit get orders",
-		Long:    "It is in force in place of the consumers' own. Exit 3: none is set.",
-		RunE:    func(cmd *cobra.Command, args []string) error { return c.get(cmd.Context(), args[0]) },
-	}
-	c.addMessage(cmd)
-	c.addOutput(cmd, "print one JSON object")
-	return cmd
-}
-
-// get shows the limit that is set.
-func (c *limit) get(ctx context.Context, queue string) error {
-	return c.withQueue(ctx, queue, func(q *ops.Queue) error {
-		get := q.Limit
-		if c.ask.ID != "" {
-			get = func(ctx context.Context) (ops.Limit, error) { return q.OwnLimit(ctx, c.ask.ID) }
-		}
-		l, err := get(ctx)
-		if err != nil {
-			return err
-		}
-		if c.json {
-			return jsonl.NewEncoder(c.Out).Encode(l)
-		}
-		_, err = fmt.Fprintln(c.Out, render.Limit(l))
-		return err
-	})
 }
 
 func (a *app) limitSetCommand() *cobra.Command {

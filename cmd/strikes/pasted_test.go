@@ -112,7 +112,7 @@ func TestNamesStayAsTheyAre(t *testing.T) {
 	t.Parallel()
 	store := storeURL(t)
 	for _, name := range oddNames {
-		code, _, errs := called(t, "limit", "get", "--store-url", store, "--amqp-url", noBroker, "--vhost", "/", "--", name)
+		code, _, errs := called(t, "counter", "list", "--store-url", store, "--amqp-url", noBroker, "--", name)
 		if code != cli.ExitNothing || !strings.Contains(errs, strconv.Quote(name)) {
 			t.Errorf("%q: exit code %d, %s", name, code, errs)
 		}

@@ -118,7 +118,7 @@ func TestWhereAURLLeads(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			args := []string{"limit", "get", "--vhost", "/", "--store-url", tt.url, "q"}
+			args := []string{"counter", "list", "--store-url", tt.url, "q"}
 			if strings.HasPrefix(tt.url, "amqp") {
 				queue := "cli.where"
 				args = []string{"declare", "--amqp-url", tt.url, queue}
@@ -130,7 +130,7 @@ func TestWhereAURLLeads(t *testing.T) {
 			}
 		})
 	}
-	cmd := exec.CommandContext(t.Context(), "strikes", "limit", "get", "--vhost", "/", "--amqp-url", noBroker,
+	cmd := exec.CommandContext(t.Context(), "strikes", "counter", "list", "--amqp-url", noBroker,
 		"--store-url", servertest.Patient(t, "rediss://"+storeTLS+"/"), "q")
 	cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+ca)
 	if out, err := cmd.CombinedOutput(); cmd.ProcessState.ExitCode() != cli.ExitNothing {
