@@ -149,23 +149,19 @@ func (c *storeVerb) addOutput(cmd *cobra.Command, json string) {
 	c.AddRecords(cmd)
 }
 
-// withQueue opens the records of a queue for f, and closes them. Without --vhost the URL of the broker names the
-// virtual host. The broker is asked only where the store knows nothing: the queue may be misspelt.
+// withQueue opens the records of a queue for f, and closes them. The broker is asked only where the store knows
+// nothing: the queue may be misspelt.
 func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Queue) error) error {
-	vhost := c.VHost
-	if vhost == "" {
-		b, err := c.Broker()
-		if err != nil {
-			return err
-		}
-		vhost = b.VHost
+	b, err := c.Broker()
+	if err != nil {
+		return err
 	}
 	store, err := c.Store(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	err = f(&ops.Queue{Store: store.Admin(), VHost: vhost, Name: queue, Warn: unaudited(c.Err),
+	err = f(&ops.Queue{Store: store.Admin(), VHost: b.VHost, Name: queue, Warn: unaudited(c.Err),
 		Unconsumed: func(ctx context.Context) (string, error) { return c.unconsumed(ctx, queue) }})
 	var foreign *ops.ForeignError
 	switch {

@@ -18,7 +18,7 @@ const (
 
 // Flags name the servers of a command. The Add methods add them to it.
 type Flags struct {
-	AMQPURL, StoreURL, Prefix, ManagementURL, VHost string
+	AMQPURL, StoreURL, Prefix, ManagementURL string
 
 	Cmd *cobra.Command // that has the flags
 }
@@ -56,23 +56,18 @@ func (f *Flags) AddManagement(cmd *cobra.Command) {
 		"the broker's management API, which reports what AMQP cannot, as `URL` http://user:password@host:15672")
 }
 
-// AddRecords adds the flags that lead to the store's records of a queue.
+// AddRecords adds the flags that lead to the store's records of a queue. The URL of the broker names the virtual host.
 func (f *Flags) AddRecords(cmd *cobra.Command) {
 	f.AddStore(cmd)
 	f.AddBroker(cmd)
-	f.add(cmd, &f.VHost, "vhost", "", "that of the AMQP URL", "the queue's virtual `HOST`")
 }
 
 // Broker is the broker that --amqp-url names, and its management API that of --management-url. Its connections have the
-// command's name. --vhost must be that of its URL: the broker is asked about queues.
+// command's name.
 func (f *Flags) Broker() (*Broker, error) {
 	b, err := NewBroker(f.AMQPURL, f.Cmd.CommandPath(), f.called("amqp-url"))
 	if err != nil {
 		return nil, err
-	}
-	if f.VHost != "" && f.VHost != b.VHost {
-		return nil, cli.Misusef("--vhost is %q, but the broker's URL leads to virtual host %q: give one of them in both, or "+
-			"leave out --vhost", f.VHost, b.VHost)
 	}
 	b.managementCalled = f.called("management-url")
 	if b.management = f.ManagementURL; b.management != "" {
