@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -157,14 +158,15 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 
 	for _, away := range []struct {
 		server string
+		group  func() int
 		pause  func() error
 		resume func() error
 		stop   func() error
 		start  func(context.Context) error
 		says   string
 	}{
-		{"store", store.Pause, store.Resume, store.Kill, store.Start, "store "},
-		{"broker", broker.Pause, broker.Resume, broker.Kill, broker.Start, "is out of reach"},
+		{"store", store.Group, store.Pause, store.Resume, store.Kill, store.Start, "store "},
+		{"broker", broker.Group, broker.Pause, broker.Resume, broker.Kill, broker.Start, "is out of reach"},
 	} {
 		for how, fault := range map[string][2]func() error{
 			"hangs":   {away.pause, away.resume},
@@ -172,6 +174,9 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 		} {
 			mustOutput(t, status())
 			need(t, fault[0]())
+			if how == "hangs" { // beside load some threads run on for as long as a status takes
+				proctest.Eventually(t, time.Minute, "every thread stops", func() bool { return stopped(t, away.group()) })
+			}
 			code, stderr := ended(t, status())
 			if code != cli.ExitUnreachable || !strings.Contains(stderr, away.says) {
 				t.Errorf("the %s %s: exit code %d: %s", away.server, how, code, stderr)
@@ -180,6 +185,21 @@ func TestStatusWhenServersAreAway(t *testing.T) {
 		}
 	}
 	mustOutput(t, status())
+}
+
+// stopped reports whether SIGSTOP has reached every thread of a process group. Only Linux shows them.
+func stopped(t *testing.T, group int) bool {
+	t.Helper()
+	threads, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/stat")
+	need(t, err)
+	for _, name := range threads {
+		stat, _ := os.ReadFile(name) // the thread may have ended
+		_, state, _ := strings.Cut(string(stat), ") ")
+		if f := strings.Fields(state); len(f) > 2 && f[2] == strconv.Itoa(group) && f[0] != "T" {
+			return false
+		}
+	}
+	return true
 }
 
 // TestStatusInterrupted in the middle of a question to a broker that does not answer.
