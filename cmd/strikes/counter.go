@@ -92,6 +92,9 @@ state.`,
 func (c *storeVerb) get(ctx context.Context, queue, id string) error {
 	return c.withQueue(ctx, queue, func(q *ops.Queue) error {
 		all, err := q.Message(ctx, id)
+		if errors.Is(err, ops.ErrNone) {
+			return fmt.Errorf("%w; strikes counter list %s shows the messages with counts", err, shell.Operands(queue))
+		}
 		if err != nil {
 			return err
 		}
