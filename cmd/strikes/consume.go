@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -70,7 +71,8 @@ wait unacked until it reads on.
 
 Processes that CMD leaves running in its process group are killed. If consume is
 killed with SIGKILL, Linux kills CMD but not its children. So let a shell exec
-the handler: sh -c 'exec ./handle-order'.
+the handler: sh -c 'exec ./handle-order'. A QUEUE that begins with - comes after
+a -- of its own: consume -- -q -- CMD.
 
 With --http URL instead of CMD each message is a POST. docs/push.md lists the
 request's headers; redirects are not followed. The response's status decides:
@@ -92,7 +94,10 @@ SIGINT, SIGTERM and SIGHUP let the commands or requests that run finish: exit 0
 if everything was settled. A second signal, 0.2 s later or more, kills them;
 their attempts are not counted. If nothing reads the output any more, because
 the reader of its pipe has ended, consume stops likewise, and exits with 1.`,
-		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args[0], args[1:]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			args, _ = dashed(cmd, args)
+			return o.run(cmd.Context(), args[0], args[1:])
+		},
 	}
 	o.addFlags(cmd)
 	return cmd
@@ -100,7 +105,8 @@ the reader of its pipe has ended, consume stops likewise, and exits with 1.`,
 
 // consumeArgs takes a QUEUE before -- and a CMD after it, or with --http a QUEUE alone.
 func consumeArgs(cmd *cobra.Command, args []string) error {
-	before, http := cmd.ArgsLenAtDash(), cmd.Flags().Changed("http")
+	args, before := dashed(cmd, args)
+	http := cmd.Flags().Changed("http")
 	switch {
 	case http && before >= 0:
 		return fmt.Errorf("--http takes the place of a command; leave out -- and what follows")
@@ -114,6 +120,21 @@ func consumeArgs(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("one QUEUE comes before --, got %d arguments", before)
 	}
 	return nil
+}
+
+// dashed returns the arguments, and how many come before the -- of CMD; -1: there is none. A QUEUE that begins with -
+// comes after a -- of its own, as in: consume -- -q -- CMD.
+func dashed(cmd *cobra.Command, args []string) (all []string, before int) {
+	before = cmd.ArgsLenAtDash()
+	switch {
+	case before != 0 || len(args) == 0:
+		return args, before
+	case len(args) == 1 && cmd.Flags().Changed("http"):
+		return args, -1
+	case len(args) > 1 && args[1] == "--":
+		return slices.Delete(slices.Clone(args), 1, 2), 1
+	}
+	return args, before
 }
 
 func (o *consume) addFlags(cmd *cobra.Command) {
