@@ -202,9 +202,9 @@ func (d *demo) play(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v := judge(d.orders, ends, left)
-	v.print(d.Out, d.orders, time.Since(began))
-	if len(v.wrong) > 0 {
+	wrong := judge(d.orders, ends, left)
+	printProof(d.Out, d.orders, wrong, time.Since(began))
+	if len(wrong) > 0 {
 		return errors.New("demo: an order did not end as it must")
 	}
 	return nil
