@@ -41,10 +41,7 @@ var (
 	// ErrFailingAgain is returned by Replay when StopAfter of the replayed messages have failed again.
 	ErrFailingAgain = errors.New("deadletter: replayed messages fail again")
 
-	// ErrTarget is returned by Replay, before anything is touched, for a Target that is the dead-letter queue itself.
-	ErrTarget = errors.New("deadletter: nothing is replayed")
-
-	// ErrNoOrigin is the reason why a dead letter is left: it does not say where it died, so give a Target.
+	// ErrNoOrigin is the reason why a dead letter is left: it does not say where it died. Drop it, and publish it.
 	ErrNoOrigin = errors.New("deadletter: the message does not say where it died")
 )
 

@@ -84,13 +84,13 @@ func (w *laneWork) publishPart(ctx context.Context, pub *publisher.Publisher, pa
 	batch := make([]publisher.Message, 0, len(part))
 	for _, p := range part {
 		m := w.found[p.Index]
-		to, err := (*Target)(nil).destination(m)
+		to, err := m.again(w.q.Name)
 		if err != nil {
 			return 0, err
 		}
-		msg := m.forReplay(w.q.Name, w.l.Queue, time.Now())
-		msg.Headers[PositionHeader] = p.Position.String()
-		batch = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key, Publishing: msg})
+		to.Publishing = m.forReplay(w.q.Name, w.l.Queue, time.Now())
+		to.Publishing.Headers[PositionHeader] = p.Position.String()
+		batch = append(batch, to)
 	}
 	sending, cancel := pause.Outlive(ctx, lastConfirms, confirmTime)
 	defer cancel()

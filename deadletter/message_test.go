@@ -156,21 +156,17 @@ func TestDestination(t *testing.T) {
 		return &Message{Queue: "orders", Origin: Death{Queue: "orders.3", Exchange: exchange, Key: key}}
 	}
 	for _, tc := range []struct {
-		target  *Target
-		message *Message
-		want    Target
-		ok      bool
+		message       *Message
+		exchange, key string
+		ok            bool
 	}{
-		{nil, dead, Target{Key: "orders"}, true},
-		{nil, partitioned("orders", "k"), Target{"orders", "k"}, true},
-		{nil, partitioned("events", "k"), Target{"orders", "k"}, true}, // it is bound to the exchange orders
-		{nil, partitioned("", "orders.3"), Target{"", "orders.3"}, true},
-		{nil, stray, Target{}, false},
-		{&Target{Exchange: "y"}, dead, Target{"y", "k"}, true},
-		{&Target{Exchange: "y", Key: "z"}, stray, Target{"y", "z"}, true},
-		{&Target{Key: "other"}, dead, Target{"", "other"}, true},
+		{dead, "", "orders", true},
+		{partitioned("orders", "k"), "orders", "k", true},
+		{partitioned("events", "k"), "orders", "k", true}, // it is bound to the exchange orders
+		{partitioned("", "orders.3"), "", "orders.3", true},
+		{stray, "", "", false},
 	} {
-		if got, err := tc.target.destination(tc.message); got != tc.want || (err == nil) != tc.ok {
+		if got, err := tc.message.again("dlq"); got.Exchange != tc.exchange || got.Key != tc.key || (err == nil) != tc.ok {
 			t.Errorf("%+v: %+v, %v", tc, got, err)
 		}
 	}
@@ -183,14 +179,10 @@ func TestRefusedSettings(t *testing.T) {
 		field string
 	}{
 		{Replay{}, ""},
-		{Replay{Target: &Target{Key: "orders"}}, ""},
-		{Replay{Target: &Target{Exchange: "x", Key: "orders.dlq"}}, ""},
-		{Replay{Target: &Target{Key: "orders.dlq"}}, "Target"},
 		{Replay{Window: -1}, "Window"}, {Replay{Max: -1}, "Max"}, {Replay{Rate: -1}, "Rate"},
 		{Replay{Window: 1001}, "Window"}, {Replay{Rate: math.NaN()}, "Rate"},
 	} {
-		err := tc.r.Check("orders.dlq")
-		if refusedField(err) != tc.field || errors.Is(err, ErrTarget) != (tc.field == "Target") {
+		if err := tc.r.validate(); refusedField(err) != tc.field {
 			t.Errorf("%+v: %v", tc.r, err)
 		}
 	}

@@ -23,7 +23,6 @@ const defaultStopAfter = 5
 // Replay selects dead letters and says how to replay them.
 type Replay struct {
 	Filter Filter
-	Target *Target // if nil, each message goes to the queue in which it died
 
 	// Window is how many messages are published before the first of them is confirmed. So many may be published twice if
 	// the process is killed. If zero, 1; at most MaxWindow, and 16 if the Filter picks.
@@ -33,7 +32,7 @@ type Replay struct {
 	Rate float64 // messages a second; if zero, no limit
 
 	// StopAfter ends the replay when so many of the replayed messages have failed again, by their records. If zero, 5;
-	// negative: never. It needs Queue.Records and a queue to watch: not a Target with an Exchange.
+	// negative: never. It needs Queue.Records.
 	StopAfter int
 
 	// Watch is how long the replay watches for failures after the last message; if zero, it checks once.
@@ -48,20 +47,20 @@ type Replay struct {
 	OnMessage func(*Message, error)
 }
 
-// Replay publishes dead letters again and takes each off the queue once the broker has confirmed it. It keeps their
-// order. Each has its MessageId and a new value of GenerationHeader. Replay ignores messages that are dead-lettered
+// Replay publishes dead letters again, to the queues in which they died, and takes each off the dead-letter queue once
+// the broker has confirmed it. It keeps their order. Each has its MessageId and a new value of GenerationHeader. Replay ignores messages that are dead-lettered
 // meanwhile.
 //
 // A message that cannot be published stays at its position: it does not say where it died, or its queue is gone. To
 // skip it, a replay of everything reads the rest of the queue, and from there on has a window of 16 at most. Where
-// Handling allows no reading, the replay ends with an error that wraps the reason. It also ends if the Target's Key
-// leads nowhere, and after any other error. The Result counts the messages until then, and the replay may be repeated.
+// Handling allows no reading, the replay ends with an error that wraps the reason. It also ends after any other error.
+// The Result counts the messages until then, and the replay may be repeated.
 // Once ctx is done, Replay waits up to 2 s for the confirms of one window.
 func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if err := q.validate(); err != nil {
 		return Result{}, err
 	}
-	if err := r.Check(q.Name); err != nil {
+	if err := r.validate(); err != nil {
 		return Result{}, err
 	}
 	r.Window = cmp.Or(r.Window, 1)
@@ -99,13 +98,7 @@ func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	return w.result, err
 }
 
-// Check returns the error with which Replay would refuse r on a dead-letter queue of this name. It refuses numbers
-// out of range, and with ErrTarget a Target that is the queue itself. Call it before you ask a person to confirm.
-func (r Replay) Check(queue string) error {
-	if r.Target != nil && r.Target.Exchange == "" && r.Target.Key == queue {
-		return fmt.Errorf("%w: %w", ErrTarget, setting.New("Target", queue,
-			"the queue or exchange that is to handle the messages, not the dead-letter queue itself"))
-	}
+func (r Replay) validate() error {
 	const want = "positive, or 0 for the default"
 	switch {
 	case r.Window < 0 || r.Window > MaxWindow:
@@ -144,7 +137,7 @@ func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confi
 	outcomes := w.publish(ctx, window)
 	for i, m := range window {
 		fate := fateOf(outcomes[i])
-		if fate == skipped && w.mustEnd(outcomes[i]) {
+		if fate == skipped && !w.source.canSkip() && !w.q.Handling.endures() {
 			fate = ended
 		}
 		switch {
@@ -167,15 +160,6 @@ func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confi
 		}
 	}
 	return confirmed, first
-}
-
-// mustEnd reports whether a message that cannot be published ends the replay: it cannot be skipped, or no other could
-// be published.
-func (w *replaying) mustEnd(err error) bool {
-	if w.source.canSkip() {
-		return false
-	}
-	return !w.q.Handling.endures() || w.r.Target != nil && w.r.Target.Key != "" && errors.Is(err, publisher.ErrUnroutable)
 }
 
 // explainEnd says why a replay of everything cannot go on.
@@ -261,13 +245,12 @@ func (w *replaying) publish(ctx context.Context, messages []*Message) []error {
 	var batch []publisher.Message
 	var of []int
 	for i, m := range messages {
-		to, err := w.r.Target.destination(m)
+		to, err := m.again(w.q.Name)
 		if err != nil {
-			outcomes[i] = fmt.Errorf("%w: message %q: give an exchange or a queue to replay it to", err, m.Name())
+			outcomes[i] = err
 			continue
 		}
-		batch, of = append(batch, publisher.Message{Exchange: to.Exchange, Key: to.Key,
-			Publishing: m.forReplay(w.q.Name, to.queueOf(m), time.Now())}), append(of, i)
+		batch, of = append(batch, to), append(of, i)
 	}
 	sending, cancel := pause.Outlive(ctx, lastConfirms, confirmTime)
 	defer cancel()

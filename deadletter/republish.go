@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -15,35 +16,16 @@ import (
 // maxReason is how much of a reason a replayed message carries, in bytes.
 const maxReason = 200
 
-// Target is where replayed messages go.
-type Target struct {
-	Exchange string // "" is the default exchange, where Key is the queue
-	Key      string // if empty and Exchange is not, the key with which the message was first published
-}
-
-// queueOf returns the queue that a message is in after it was published to this target, and before anything moves it
-// on; empty: another than the one in which it died, which may pass it on.
-func (t Target) queueOf(m *Message) string {
-	if t.Exchange == "" && t.Key == m.Origin.Queue {
-		return t.Key
-	}
-	return ""
-}
-
-// destination returns where a dead letter goes. A nil Target means the queue in which it died. If that is a partition,
-// the message goes the way that it came, so that it keeps its routing key.
-func (t *Target) destination(m *Message) (Target, error) {
+// again returns the message as a replay from the dead-letter queue publishes it. It goes to the queue in which it died.
+// If that is a partition, it goes the way that it came, so that it keeps its routing key.
+func (m *Message) again(from string) (publisher.Message, error) {
 	switch {
-	case t == nil && m.Origin.Queue == "":
-		return Target{}, ErrNoOrigin
-	case t == nil && m.PartitionKey() != "":
-		return Target{Exchange: m.Queue, Key: m.PartitionKey()}, nil
-	case t == nil:
-		return Target{Key: m.Origin.Queue}, nil
-	case t.Key == "":
-		return Target{Exchange: t.Exchange, Key: m.Origin.Key}, nil
+	case m.Origin.Queue == "":
+		return publisher.Message{}, fmt.Errorf("%w: message %q: drop it, and publish it to a queue", ErrNoOrigin, m.Name())
+	case m.PartitionKey() != "":
+		return publisher.Message{Exchange: m.Queue, Key: m.PartitionKey(), Publishing: m.ForReplay(from)}, nil
 	}
-	return *t, nil
+	return publisher.Message{Key: m.Origin.Queue, Publishing: m.forReplay(from, m.Origin.Queue, time.Now())}, nil
 }
 
 // ForReplay returns the message as a replay from the dead-letter queue publishes it. Keep it if you publish a dead

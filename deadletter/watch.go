@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
@@ -22,9 +21,7 @@ const (
 type watch struct {
 	records Records // nil: nothing is watched
 	vhost   string
-	target  *Target
-	of      string // the partitioned queue of the dead-letter queue
-	most    int    // failures that end the replay; negative: any number
+	most    int // failures that end the replay; negative: any number
 
 	generations []counter.Message // the last that were replayed and have not failed
 	checked     time.Time
@@ -33,8 +30,8 @@ type watch struct {
 }
 
 func (q *Queue) watch(r Replay) *watch {
-	w := &watch{records: q.Records, target: r.Target, of: q.Partitioned, most: cmp.Or(r.StopAfter, defaultStopAfter)}
-	if r.Target != nil && r.Target.Exchange != "" || w.most < 0 {
+	w := &watch{records: q.Records, most: cmp.Or(r.StopAfter, defaultStopAfter)}
+	if w.most < 0 {
 		w.records = nil
 	}
 	return w
@@ -42,20 +39,13 @@ func (q *Queue) watch(r Replay) *watch {
 
 // add watches a message that was replayed.
 func (w *watch) add(m *Message) {
-	queue := m.Queue
-	if w.target != nil {
-		queue = w.target.Key
-	}
-	if w.records == nil || queue == "" || m.ID == "" {
+	if w.records == nil || m.ID == "" {
 		return
-	}
-	if broker.IsPartition(queue, w.of) { // it counts under the name of its queue
-		queue = w.of
 	}
 	if len(w.generations) >= watched {
 		w.generations = w.generations[1:]
 	}
-	w.generations = append(w.generations, counter.Message{Queue: queue, ID: m.ID, Generation: "header:" + m.next})
+	w.generations = append(w.generations, counter.Message{Queue: m.Queue, ID: m.ID, Generation: "header:" + m.next})
 }
 
 // check looks the records up, unless it has just done so. It returns ErrFailingAgain if too many have failed, or the

@@ -265,35 +265,3 @@ func TestReplayWithKey(t *testing.T) {
 		t.Errorf("the replay's own headers are taken for foreign: %s", q.log.String())
 	}
 }
-
-// TestReplayThroughAnExchange: a replay to an exchange does not know which queues it reaches. The message begins a
-// new generation in each.
-func TestReplayThroughAnExchange(t *testing.T) {
-	t.Parallel()
-	q, other := newHeaderQueue(t), newHeaderQueue(t)
-	exchange := uniqueName(t, "exchange")
-	deleteLater(t, exchange)
-	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-		declared := ch.ExchangeDeclare(exchange, "fanout", true, false, false, false, nil)
-		return errors.Join(declared, ch.QueueBind(other.name, "", exchange, false, nil))
-	}))
-	fails := func(amqp.Delivery, int) error { return errNoStock }
-	q.consume(-1, fails)
-	other.consume(-1, fails)
-	for _, queue := range []string{q.name, other.name} {
-		publishAll(t, publisher.Message{Key: queue, Publishing: amqp.Publishing{MessageId: "m"}})
-	}
-	q.awaitDead(1)
-	other.awaitDead(1)
-	replay := deadletter.Replay{Target: &deadletter.Target{Exchange: exchange}}
-	if r, err := q.deadLetters().Replay(t.Context(), replay); err != nil || r.Done != 1 {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	other.awaitDead(2)
-	if got := other.generations("m"); len(got) != 2 {
-		t.Errorf("the generations %q", got)
-	}
-	if second := other.of("m"); len(second) != 2 || second[1].fence == 0 {
-		t.Errorf("the replay carries no fence: %v", second)
-	}
-}

@@ -202,7 +202,7 @@ func (q *dlq) fail(err error) error {
 		return cli.Misuse(err)
 	case err == nil, is(context.Canceled):
 		return err
-	case is(deadletter.ErrBusy, deadletter.ErrQueueNotFound, deadletter.ErrNoOrigin, deadletter.ErrTarget):
+	case is(deadletter.ErrBusy, deadletter.ErrQueueNotFound, deadletter.ErrNoOrigin):
 		return cli.Misuse(err)
 	case is(deadletter.ErrInterrupted, deadletter.ErrUnanswered, context.DeadlineExceeded):
 		return cli.WithCode(err, cli.ExitUnreachable)

@@ -15,7 +15,6 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/jsonl"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/printable"
-	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/publisher"
 )
 
@@ -24,7 +23,6 @@ type deadReplay struct {
 	deadChange
 
 	set deadletter.Replay // by the flags
-	to  deadletter.Target // by --exchange and --key
 }
 
 func (a *app) deadReplayCommand() *cobra.Command {
@@ -41,15 +39,14 @@ messages are in both queues, under one id.
 
 It stops when --stop-after replayed messages have failed again, and then, or if
 any has failed again when --watch ends, exits with 1. It does not see a later
-failure, nor any with --stop-after 0 or an exchange. A dead letter that does not
-say where it died, or whose queue does not exist, stays in the dead-letter queue
-(exit 1). strikes help dead-letters explains IDs and kinds.`,
+failure, nor any with --stop-after 0. A dead letter that does not say where it
+died, or whose queue does not exist, stays in the dead-letter queue (exit 1):
+drop it to a file, and publish that. strikes help dead-letters explains IDs and
+kinds.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1:]) },
 	}
 	c.addTo(cmd, "replayed")
 	f := cmd.Flags()
-	f.StringVar(&c.to.Exchange, "exchange", "", "publish to `EXCHANGE` instead, with --key, or the key that each had")
-	f.StringVar(&c.to.Key, "key", "", "publish with this `KEY`; without --exchange it is a queue")
 	f.IntVar(&c.set.Window, "window", 1, "publish `N` before the first is confirmed; with a choice of dead letters, "+
 		"16 at most")
 	f.Float64Var(&c.set.Rate, "rate", 0, "replay `N` a second at most; 0: no limit")
@@ -70,24 +67,10 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 		return err
 	}
 	defer q.close()
-	if err := r.Check(q.dead.Name); err != nil {
-		return q.fail(err)
-	}
-	switch {
-	case c.dryRun || q.ready == 0:
-	case r.Target == nil:
+	if !c.dryRun && q.ready > 0 {
 		q.warnIdle(ctx, queue, q.queue, 0)
-	case r.Target.Exchange == "":
-		q.warnIdle(ctx, r.Target.Key, r.Target.Key, 0)
 	}
-	to := "the queues in which they died"
-	if t := r.Target; t != nil {
-		to = "exchange " + printable.Name(t.Exchange) + ", each with its own key"
-		if t.Key != "" {
-			to = fmt.Sprintf("exchange %s, key %s", printable.Name(t.Exchange), printable.Name(t.Key))
-		}
-	}
-	v := verb{"replay", "replayed", " to " + to, r.Filter, "replay", "replays"}
+	v := verb{"replay", "replayed", " to the queues in which they died", r.Filter, "replay", "replays"}
 	most, ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
 		return err
@@ -105,19 +88,14 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	end(result.Done, err)
 	fmt.Fprintln(c.Err, replaySummary(result)+t.why())
 	q.warnUnrecorded(result.RecordsErr)
-	err = cmp.Or(err, t.failed)
-	if errors.Is(err, publisher.ErrUnroutable) {
-		err = t.noQueue(q, r.Target, err)
-	}
-	if err != nil {
+	if err = cmp.Or(err, t.failed); err != nil {
 		return q.fail(c.goOn(err, result.Done))
 	}
 	if result.Done+result.Left == 0 {
 		return q.nothing(t.want)
 	}
 	if result.Left > 0 {
-		err = t.noQueue(q, r.Target, fmt.Errorf("left in queue %q: %s", q.dead.Name, printable.Plural(result.Left,
-			"dead letter")))
+		err = fmt.Errorf("left in queue %q: %s", q.dead.Name, printable.Plural(result.Left, "dead letter"))
 	}
 	if len(result.FailedAgain) > 0 {
 		err = cmp.Or(err, fmt.Errorf("%w; repair the cause, then replay them", deadletter.ErrFailingAgain))
@@ -149,12 +127,6 @@ func (c *deadReplay) settings(queue string, ids []string) (deadletter.Replay, er
 		return r, cli.Misusef("--stop-after and --watch must not be negative")
 	}
 	r.StopAfter = cmp.Or(r.StopAfter, -1) // never
-	if c.Changed("exchange") || c.Changed("key") {
-		r.Target = &c.to
-		if c.to == (deadletter.Target{}) {
-			return r, cli.Misusef("--exchange and --key are both empty")
-		}
-	}
 	return r, nil
 }
 
@@ -211,21 +183,12 @@ func (t *report) message(l *deadletter.Message, err error) {
 	}
 }
 
-// noQueue makes an error a wrong argument if all were to go to one queue, and that is not there.
-func (t *report) noQueue(q *dlq, to *deadletter.Target, err error) error {
-	if t.unroutable == 0 || to == nil || to.Exchange != "" {
-		return err
-	}
-	return cli.Misusef("there is no queue %q in virtual host %q (strikes status lists the queues, strikes declare %s "+
-		"makes this one): %w", to.Key, q.broker.VHost, shell.Operands(to.Key), err)
-}
-
 // why says why some were left, and what to do.
 func (t *report) why() string {
 	var b strings.Builder
 	if t.strays > 0 {
-		fmt.Fprintf(&b, "\n%d left because they do not say where they died; send them with --key QUEUE or --exchange "+
-			"EXCHANGE", t.strays)
+		fmt.Fprintf(&b, "\n%d left because they do not say where they died; dead drop --to FILE takes them, and publish "+
+			"--ndjson QUEUE <FILE publishes them", t.strays)
 	}
 	if t.unroutable > 0 {
 		fmt.Fprintf(&b, "\n%d left because their destination does not exist or leads to no queue", t.unroutable)

@@ -131,14 +131,14 @@ func TestAgreedTo(t *testing.T) {
 	t.Parallel()
 	for done, args := range map[string][]string{
 		"1 dropped":  {"drop", "--all", "--to", filepath.Join(t.TempDir(), "kept")},
-		"1 replayed": {"replay", "--all", "--key", "QUEUE", "--watch", "0"},
+		"1 replayed": {"replay", "--all", "--watch", "0"},
 	} {
 		queue := declaredQueue(t)
-		add := func() { publishLines(t, queue+".dlq", "a stray\n") }
-		add()
-		for i := range args {
-			args[i] = strings.ReplaceAll(args[i], "QUEUE", queue)
+		add := func() {
+			publishLines(t, queue+".dlq", `{"body":"a","headers":{"x-death":[{"queue":"`+queue+`","reason":"rejected"}]}}`+"\n",
+				"--ndjson")
 		}
+		add()
 		tt := onTerminal(t, pty.Winsize{Rows: 24, Cols: 200}, strikesOn(t, queue, append(append([]string{"dead"}, args...),
 			"--force", queue)...))
 		tt.awaits(t, " 1 dead letter of queue ")

@@ -185,8 +185,7 @@ func Plain(err error) string {
 }
 
 // flagsOfFields are the flags that set fields of other names.
-var flagsOfFields = map[string]string{"Bindings": "bind", "ConfirmTimeout": "timeout", "Management": "management-url",
-	"Target": "key"}
+var flagsOfFields = map[string]string{"Bindings": "bind", "ConfirmTimeout": "timeout", "Management": "management-url"}
 
 // argumentOf returns the flag or the argument of a command that sets a field which a library refused, such as Queue or
 // Bindings[0].Exchange; empty if it has none.
