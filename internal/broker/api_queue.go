@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -47,21 +45,11 @@ func (r queueReply) queue(vhost string) Queue {
 	}
 }
 
-// Queue returns a queue with the policy that the API shows, up to 10 s late; or ErrNoObject. If the node of a classic
-// queue is down, only the list of queues says so: about the one queue, RabbitMQ 3.10 replies that there is none, and
-// 4.3 that it runs.
+// Queue returns a queue with the policy that the API shows, up to 10 s late; or ErrNoObject. Of a classic queue whose
+// node is down, RabbitMQ 3.10 replies that there is none, and 4.3 that it runs: ask AMQP, too.
 func (c *API) Queue(ctx context.Context, vhost, name string) (Queue, error) {
 	reply, err := fetch[queueReply](ctx, c, "?columns="+queueColumns, "queues", vhost, name)
 	reply.Name = name
-	if err != nil && !errors.Is(err, ErrNoObject) || err == nil && reply.Type != Classic {
-		return reply.queue(vhost), err
-	}
-	listed, _ := c.named(ctx, vhost, "^"+regexp.QuoteMeta(name)+"$")
-	for _, q := range listed { // the broker ignores case
-		if q.Name == name && q.queue(vhost).Away {
-			return q.queue(vhost), nil
-		}
-	}
 	return reply.queue(vhost), err
 }
 
@@ -106,16 +94,6 @@ func (c *API) List(ctx context.Context, vhost string) ([]Listed, error) {
 			return all, nil
 		}
 	}
-}
-
-// named lists the queues whose names match a pattern, 500 at most.
-func (c *API) named(ctx context.Context, vhost, pattern string) ([]queueReply, error) {
-	query := url.Values{"page": {"1"}, "page_size": {queuesPage}, "columns": {queueColumns}, "use_regex": {"true"},
-		"name": {pattern}}
-	reply, err := fetch[struct {
-		Items []queueReply `json:"items"`
-	}](ctx, c, "?"+query.Encode(), "queues", vhost)
-	return reply.Items, err
 }
 
 // largestMessage is the most bytes that Next reads: a broker takes 16 MiB by default, and base64 adds a third.

@@ -51,7 +51,7 @@ func Look(ctx context.Context, conn *amqp.Connection, name string, api *API) (De
 	case found == No:
 		return d, ErrNotFound
 	}
-	if api == nil || d.Trouble != "" {
+	if d.Type == "" { // the API does not describe it
 		if err := d.Read(ctx, conn); err != nil {
 			return d, fmt.Errorf("read its arguments: %w", err)
 		}
@@ -64,6 +64,9 @@ func (d *Description) ask(ctx context.Context, conn *amqp.Connection, api *API) 
 		return err
 	}
 	q, err := api.Queue(ctx, d.VHost, d.Name)
+	if errors.Is(err, ErrNoObject) { // it does not exist, is new, or its node is down
+		return nil
+	}
 	if err != nil {
 		return err
 	}

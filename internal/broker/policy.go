@@ -146,15 +146,10 @@ type Policies struct{ User, Operator []Policy }
 
 // Policies returns the policies of a virtual host, and those of operators.
 func (c *API) Policies(ctx context.Context, vhost string) (p Policies, err error) {
-	if p.User, err = c.UserPolicies(ctx, vhost); err == nil {
+	if p.User, err = fetch[[]Policy](ctx, c, "", "policies", vhost); err == nil {
 		p.Operator, err = fetch[[]Policy](ctx, c, "", "operator-policies", vhost)
 	}
 	return p, err
-}
-
-// UserPolicies returns the policies of a virtual host.
-func (c *API) UserPolicies(ctx context.Context, vhost string) ([]Policy, error) {
-	return fetch[[]Policy](ctx, c, "", "policies", vhost)
 }
 
 // Apply sets the policies in force on a queue that the API has shown.

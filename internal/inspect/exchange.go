@@ -40,7 +40,7 @@ func ListExchanges(ctx context.Context, api *broker.API, vhost string) (map[stri
 	if err != nil {
 		return nil, err
 	}
-	policies, err := api.UserPolicies(ctx, vhost)
+	policies, err := api.Policies(ctx, vhost)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func ListExchanges(ctx context.Context, api *broker.API, vhost string) (map[stri
 	}
 	all := map[string]Exchange{}
 	for _, x := range exchanges {
-		all[x.Name] = known(x, from[x.Name], policies)
+		all[x.Name] = known(x, from[x.Name], policies.User)
 	}
 	return all, nil
 }

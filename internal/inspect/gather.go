@@ -96,13 +96,9 @@ func (g gatherer) lookUpExchange(ctx context.Context, f *Facts, name string) (x 
 	if err == nil {
 		bindings, err = g.api.Bindings(ctx, f.VHost, name)
 	}
-	var policies []broker.Policy
-	if err == nil && have.Policy != "" {
-		policies, err = g.api.UserPolicies(ctx, f.VHost)
-	}
 	switch {
 	case err == nil:
-		x = known(have, bindings, policies)
+		x = known(have, bindings, f.Policies.User)
 	case errors.Is(err, broker.ErrNoObject) && x.Exists == broker.Unknown:
 		x.Exists = broker.No
 	default:
@@ -205,7 +201,10 @@ func (g gatherer) lookUpQueue(ctx context.Context, f *Facts, name string) (*brok
 			}
 			return &q, broker.UnlessRefused(err)
 		case errors.Is(err, broker.ErrNoObject):
-			return nil, nil // it is known that there is none
+			if _, _, err = broker.FindQueue(ctx, g.conn, name); broker.IsAway(err) {
+				return &broker.Queue{Name: name, Away: true}, nil
+			}
+			return nil, broker.UnlessRefused(err) // it is known that there is none
 		}
 		f.silent(err)
 	}
