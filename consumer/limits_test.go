@@ -204,34 +204,6 @@ func TestMaxAgeAtARedelivery(t *testing.T) {
 	})
 }
 
-// TestValidateBeforeDialing: settings are judged before there is a Handler, a Counter or a connection.
-func TestValidateBeforeDialing(t *testing.T) {
-	wantValid(t, Consumer{}, Consumer{Ordered: true, HoldLanes: true})
-	wantRefused(t, map[string]Consumer{
-		"Concurrency": {Ordered: true, Concurrency: 2}, "HoldLanes": {HoldLanes: true}, "MaxRetries": {MaxRetries: 1001},
-	})
-}
-
-func wantValid(t *testing.T, all ...Consumer) {
-	t.Helper()
-	for _, c := range all {
-		if err := c.Validate(); err != nil {
-			t.Errorf("%+v: %v", c, err)
-		}
-	}
-}
-
-// wantRefused wants each consumer refused for the field that it is listed under.
-func wantRefused(t *testing.T, all map[string]Consumer) {
-	t.Helper()
-	for field, c := range all {
-		var refused *FieldError
-		if err := c.Validate(); !errors.As(err, &refused) || refused.Field != field {
-			t.Errorf("%s: %v", field, err)
-		}
-	}
-}
-
 // TestTwoMessagesOfOneIDAtOnce: a message that arrived before the tombstone of its id was written meets the tombstone.
 // So it is not taken for a later use of the id, which would get all attempts.
 func TestTwoMessagesOfOneIDAtOnce(t *testing.T) {

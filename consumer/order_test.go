@@ -13,7 +13,6 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
@@ -49,8 +48,7 @@ func (o *orderly) serve(t *testing.T, d time.Duration, c Consumer, n int) error 
 	defer cancel()
 	c.Ordered, c.DrainTimeout = true, time.Hour
 	o.Retry = c.withDefaults().Retry
-	_, err := served(ctx, o.bench, c, n)
-	return err
+	return errOf(served(ctx, o.bench, c, n))
 }
 
 func TestOrderedInPlace(t *testing.T) {
@@ -222,25 +220,6 @@ func TestPrefetchThatOrderCallsFor(t *testing.T) {
 	} {
 		if got := tc.consumer.withDefaults(); got.Prefetch != tc.prefetch || got.Retry != tc.retry {
 			t.Errorf("%s: prefetch %d, retry %d", name, got.Prefetch, got.Retry)
-		}
-	}
-}
-
-func TestOrderThatCannotBeKeptIsRefused(t *testing.T) {
-	byID := func(d amqp.Delivery) string { return d.MessageId }
-	for setting, c := range map[string]Consumer{
-		`Ordered false`:        {Lane: byID},
-		`Retry "RetryRequeue"`: {Ordered: true, Lane: byID, Retry: RetryRequeue},
-		`Concurrency 2`:        {Ordered: true, Concurrency: 2},
-		`Prefetch 2`:           {Ordered: true, Retry: RetryRequeue, Prefetch: 2},
-		`Concurrency 16`:       {Ordered: true, Retry: RetryRequeue, Concurrency: 16},
-		`HoldLanes true`:       {HoldLanes: true},
-	} {
-		c.Queue, c.Handler, c.Counter = "orders", ok, counter.NewMemory(nil)
-		err := c.Consume(t.Context(), &amqp.Connection{})
-		var fe *FieldError
-		if !errors.As(err, &fe) || fe.Field+" "+fe.Value != setting || !strings.Contains(err.Error(), `"orders"`) {
-			t.Errorf("%s: %v", setting, err)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -22,28 +21,6 @@ func partitioned(change func(*Consumer)) *Consumer {
 		Handler: func(_ context.Context, _ amqp.Delivery) error { return nil }}
 	change(c)
 	return c
-}
-
-func TestPartitionsRefused(t *testing.T) {
-	for field, change := range map[string]func(*Consumer){
-		"":            func(*Consumer) {},
-		"Partitions":  func(c *Consumer) { c.Partitions = 257 },
-		"Partitions ": func(c *Consumer) { c.Partitions = 1 },
-		"Ordered":     func(c *Consumer) { c.Ordered = false },
-		"Retry":       func(c *Consumer) { c.Retry, c.Lane = RetryRequeue, func(amqp.Delivery) string { return "" } },
-		" ":           func(c *Consumer) { c.Concurrency = 16 },
-		"  ":          func(c *Consumer) { c.Retry = RetryRequeue },
-		"Prefetch":    func(c *Consumer) { c.Retry, c.Prefetch = RetryRequeue, 2 },
-	} {
-		err := partitioned(change).validate(&amqp.Connection{})
-		var refused *FieldError
-		switch field = strings.TrimSpace(field); {
-		case field == "" && err != nil:
-			t.Errorf("refused: %v", err)
-		case field != "" && (!errors.As(err, &refused) || refused.Field != field):
-			t.Errorf("%s: %v", field, err)
-		}
-	}
 }
 
 // TestLaneIsTheRoutingKey: a message that is replayed to the partition itself keeps its first routing key as its lane.
@@ -271,6 +248,12 @@ func TestAStopBetweenTwoConnectionsLeavesTheDeal(t *testing.T) {
 }
 
 func TestPartitionsAreValidated(t *testing.T) {
-	wantValid(t, Consumer{Ordered: true, Partitions: 8, Concurrency: 4})
-	wantRefused(t, map[string]Consumer{"Ordered": {Partitions: 8}})
+	wantValid(t, Consumer{Ordered: true, Partitions: 8, Concurrency: 16},
+		Consumer{Ordered: true, Partitions: 8, Retry: RetryRequeue})
+	wantRefused(t, map[string]Consumer{
+		"Partitions 257": {Ordered: true, Partitions: 257},
+		"Partitions 1":   {Ordered: true, Partitions: 1},
+		"Ordered false":  {Partitions: 8},
+		"Prefetch 2":     {Ordered: true, Partitions: 8, Retry: RetryRequeue, Prefetch: 2},
+	})
 }

@@ -154,31 +154,3 @@ func TestRunStopsWhileItDials(t *testing.T) {
 		time.Sleep(time.Minute) // the dial ends
 	})
 }
-
-func TestConsumeRefusesFields(t *testing.T) {
-	conn := &amqp.Connection{}
-	for name, change := range map[string]func(*Consumer){
-		"Queue":       func(c *Consumer) { c.Queue = "" },
-		"Handler":     func(c *Consumer) { c.Handler = nil },
-		"Counter":     func(c *Consumer) { c.Counter = nil },
-		"comparable":  func(c *Consumer) { c.Counter = wrapped{c.Counter, []string{"a"}} },
-		"Concurrency": func(c *Consumer) { c.Concurrency = 1 << 20 },
-		"Prefetch":    func(c *Consumer) { c.Prefetch = 65536 },
-		"MaxRetries":  func(c *Consumer) { c.MaxRetries = 1001 },
-	} {
-		c := minimal()
-		change(c)
-		if err := c.Consume(t.Context(), conn); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	if err := minimal().Consume(t.Context(), nil); err == nil {
-		t.Error("a nil connection was accepted")
-	}
-	recovers := &amqp.Connection{Config: amqp.Config{Recovery: &amqp.Recovery{}}}
-	c := minimal()
-	c.Check.Instead = func(context.Context, *amqp.Connection) error { return errors.New("it was accepted") }
-	if err := c.Consume(t.Context(), recovers); err == nil || !strings.Contains(err.Error(), "Recovery") {
-		t.Errorf("a connection that recovers by itself: %v", err)
-	}
-}

@@ -116,6 +116,15 @@ func TestHandlerCannotSettle(t *testing.T) {
 	b.expect(t, "ack multiple=false", "none")
 }
 
+func TestSettlementThatCannotBeSent(t *testing.T) {
+	b := newBench()
+	b.acks.fail = amqp.ErrClosed
+	outcome, err := b.Handle(t.Context(), b.delivery(false), ok)
+	if outcome != OutcomeLeave || !errors.Is(err, ErrSettlement) || !errors.Is(err, amqp.ErrClosed) {
+		t.Errorf("%v, %v", outcome, err)
+	}
+}
+
 // TestExhaustedText: numbers agree with their nouns.
 func TestExhaustedText(t *testing.T) {
 	for want, r := range map[string]counter.Reply{
