@@ -41,7 +41,7 @@ func deadLetterQueue(t *testing.T, queue string) *deadletter.Queue {
 func reject(t *testing.T, queue string, n int) {
 	t.Helper()
 	before := queueDepth(t, queue+".dlq")
-	err := onChannel(dialer(t), func(ch *amqp.Channel) error {
+	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
 		for range n {
 			d, ok, err := ch.Get(queue, false)
 			if err != nil || !ok {
@@ -51,10 +51,8 @@ func reject(t *testing.T, queue string, n int) {
 				return err
 			}
 		}
-		_, err := ch.QueueDeclarePassive(queue, false, false, false, false, nil)
-		return err
-	})
-	need(t, err)
+		return errOf(ch.QueueDeclarePassive(queue, false, false, false, false, nil))
+	}))
 	eventually(t, "the dead letters", func() bool { return queueDepth(t, queue+".dlq") == before+n })
 }
 
@@ -268,45 +266,29 @@ func TestReplayPassesOver(t *testing.T) {
 	}
 }
 
-// TestUndecodableDeadLetter browses queues with a message that amqp091-go cannot decode. The error says which queue and
-// what to do.
+// TestUndecodableDeadLetter browses a queue with a message whose headers have outgrown a frame when it died, so that
+// amqp091-go cannot decode it. The error says which queue and what to do.
 func TestUndecodableDeadLetter(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		headers amqp.Table
-		reject  bool // the broker adds to the headers
-	}{
-		"outgrown frame": {amqp.Table{"h": strings.Repeat("a", 130900)}, true},
-		"deep headers":   {nested(40), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			queue := declared(t, topology.Quorum)
-			to := queue + ".dlq"
-			if tc.reject {
-				to = queue
-			}
-			publishBare(t, to, amqp.Publishing{MessageId: "m", Headers: tc.headers})
-			if tc.reject {
-				reject(t, queue, 1)
-			}
-			for _, err := range deadLetterQueue(t, queue).Browse(t.Context(), deadletter.Filter{}) {
-				if !errors.Is(err, deadletter.ErrUndecodable) || !errors.Is(err, deadletter.ErrInterrupted) ||
-					!strings.Contains(err.Error(), queue+".dlq") || !strings.Contains(err.Error(), "TakeUndecodable") {
-					t.Errorf("%v, want the queue and the way out", err)
-				}
-				var kept []byte
-				at, err := deadLetterQueue(t, queue).TakeUndecodable(t.Context(), managementAPI(t), func(m []byte) error {
-					kept = m
-					return nil
-				})
-				if err != nil || at != 1 || !strings.Contains(string(kept), `"message_id":"m"`) {
-					t.Errorf("taken from position %d: %.300s, %v", at, kept, err)
-				}
-				return
-			}
-			t.Error("the queue was empty")
+	queue := declared(t, topology.Quorum)
+	publishBare(t, queue, amqp.Publishing{MessageId: "m", Headers: amqp.Table{"h": strings.Repeat("a", 130900)}})
+	reject(t, queue, 1)
+	for _, err := range deadLetterQueue(t, queue).Browse(t.Context(), deadletter.Filter{}) {
+		if !errors.Is(err, deadletter.ErrUndecodable) || !errors.Is(err, deadletter.ErrInterrupted) ||
+			!strings.Contains(err.Error(), queue+".dlq") || !strings.Contains(err.Error(), "TakeUndecodable") {
+			t.Errorf("%v, want the queue and the way out", err)
+		}
+		var kept []byte
+		at, err := deadLetterQueue(t, queue).TakeUndecodable(t.Context(), managementAPI(t), func(m []byte) error {
+			kept = m
+			return nil
 		})
+		if err != nil || at != 1 || !strings.Contains(string(kept), `"message_id":"m"`) {
+			t.Errorf("taken from position %d: %.300s, %v", at, kept, err)
+		}
+		return
 	}
+	t.Error("the queue was empty")
 }
 
 // openDead opens a dead-letter queue as an operator does.

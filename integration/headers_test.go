@@ -29,54 +29,37 @@ func followUp(queue, id string, d amqp.Delivery) publisher.Message {
 const warnsOfForeign = "headers of strikes that were written for another message"
 
 // TestCopiedPosition: the handler of a message that lane replay published passes on its headers. The follow-up gets an
-// attempt of its own.
+// attempt of its own. If the message fails again, the lane stays blocked, and the follow-up waits behind the others.
 func TestCopiedPosition(t *testing.T) {
 	t.Parallel()
-	l := newLaneQueue(t, "0")
-	l.receive = func(d amqp.Delivery) {
-		if d.MessageId == "0" && d.Headers[consumer.PositionHeader] != nil {
-			publishAll(t, followUp(l.name, "follow-up", d))
+	for _, fails := range []bool{false, true} {
+		l := newLaneQueue(t, "0")
+		l.receive = func(d amqp.Delivery) {
+			if d.MessageId == "0" && d.Headers[consumer.PositionHeader] != nil {
+				publishAll(t, followUp(l.name, "follow-up", d))
+			}
+		}
+		l.publish(t, 0, 2)
+		l.consume(t, nil)
+		l.awaitDead(t, 2)
+		q, lane := l.open(t, "lane")
+		if fails {
+			if done, err := q.ReplayLane(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneFailed) || done.Released {
+				t.Errorf("the first replay: %+v, %v", done, err)
+			}
+			l.awaitDead(t, 3)
+			l.wantRan(t)
+			l.receive = nil // the consumer is idle: it has nothing to receive
+		}
+		l.fix()
+		if done, err := q.ReplayLane(t.Context(), lane); err != nil || !done.Released {
+			t.Errorf("fails again %v: %+v, %v", fails, done, err)
+		}
+		l.wantRan(t, "0", "1", "follow-up")
+		if !l.logged(warnsOfForeign) || !l.logged("id=follow-up") {
+			t.Errorf("the log does not say that the headers are foreign: %s", l.log.String())
 		}
 	}
-	l.publish(t, 0, 2)
-	l.consume(t, nil)
-	l.awaitDead(t, 2)
-	l.fix()
-	q, lane := l.open(t, "lane")
-	if done, err := q.ReplayLane(t.Context(), lane); err != nil || !done.Released {
-		t.Errorf("%+v, %v", done, err)
-	}
-	l.wantRan(t, "0", "1", "follow-up")
-	if !l.logged(warnsOfForeign) || !l.logged("id=follow-up") {
-		t.Errorf("the log does not say that the headers are foreign: %s", l.log.String())
-	}
-}
-
-// TestCopiedPositionReleasesNoLane: the message that blocks the lane fails again, and has published a follow-up with
-// its headers. The lane stays blocked, and the follow-up waits behind the others.
-func TestCopiedPositionReleasesNoLane(t *testing.T) {
-	t.Parallel()
-	l := newLaneQueue(t, "0")
-	l.receive = func(d amqp.Delivery) {
-		if d.MessageId == "0" && d.Headers[consumer.PositionHeader] != nil {
-			publishAll(t, followUp(l.name, "follow-up", d))
-		}
-	}
-	l.publish(t, 0, 2)
-	l.consume(t, nil)
-	l.awaitDead(t, 2)
-	q, lane := l.open(t, "lane")
-	if done, err := q.ReplayLane(t.Context(), lane); !errors.Is(err, deadletter.ErrLaneFailed) || done.Released {
-		t.Errorf("the first replay: %+v, %v", done, err)
-	}
-	l.awaitDead(t, 3)
-	l.wantRan(t)
-	l.receive = nil // the consumer is idle: it has nothing to receive
-	l.fix()
-	if done, err := q.ReplayLane(t.Context(), lane); err != nil || !done.Released {
-		t.Errorf("the second replay: %+v, %v", done, err)
-	}
-	l.wantRan(t, "0", "1", "follow-up")
 }
 
 // TestForgedPositionBlocksNothing: a position that any publisher sends blocks no lane.
@@ -238,19 +221,9 @@ func TestReplayWithKey(t *testing.T) {
 	q := newHeaderQueue(t)
 	q.key = func(d amqp.Delivery) string { return string(d.Body) }
 	q.consume(-1, func(amqp.Delivery, int) error { return errNoStock })
-	need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-		if err := ch.Confirm(false); err != nil {
-			return err
-		}
-		for _, id := range []string{"", "transported"} {
-			msg := amqp.Publishing{MessageId: id, Body: []byte("key of " + id)}
-			c, err := ch.PublishWithDeferredConfirm("", q.name, true, false, msg)
-			if err != nil || !c.Wait() {
-				t.Fatal(err)
-			}
-		}
-		return nil
-	}))
+	for _, id := range []string{"", "transported"} {
+		publishBare(t, q.name, amqp.Publishing{MessageId: id, Body: []byte("key of " + id)})
+	}
 	q.awaitDead(2)
 	if r, err := q.deadLetters().Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != 2 {
 		t.Fatalf("%+v, %v", r, err)

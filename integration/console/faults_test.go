@@ -34,64 +34,57 @@ func take(between *proxy.Proxy, away bool) {
 	}
 }
 
-// TestServersAway takes broker and store away while a page is open: the page says so, keeps its last facts, and
-// recovers.
+// opened serves the console of a queue with three dead letters, and opens a page about it.
+func (p *plant) opened(screen string) (*site, *tab) {
+	p.t.Helper()
+	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
+	p.kill("payments", payments(3)...)
+	s, b := p.serve(nil), newTab(p.t)
+	b.visit(s.at(screen, "queue", "payments"))
+	b.sees("3 dead letters")
+	return s, b
+}
+
+// without takes servers away while a page is open: it says so, keeps its last facts, and recovers.
+func (b *tab) without(says string, meanwhile func(), servers ...*proxy.Proxy) {
+	b.t.Helper()
+	for _, server := range servers {
+		take(server, true)
+	}
+	b.sees(says)
+	b.sees("3 dead letters") // as it was known
+	meanwhile()
+	for _, server := range servers {
+		take(server, false)
+	}
+	proctest.Eventually(b.t, patience, "the page to recover", func() bool {
+		return !strings.Contains(b.text("body"), says)
+	})
+}
+
+// TestServersAway takes broker and store away while the page of a queue is open.
 func TestServersAway(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
-	p.kill("payments", payments(3)...)
-	s := p.serve(nil)
-	b := newTab(t)
-	b.visit(s.at("queue", "queue", "payments"))
-	b.sees("3 dead letters")
-	for _, tt := range []struct {
-		name, says string
-		servers    []*proxy.Proxy
-	}{
-		{"store", "No answer from the store", []*proxy.Proxy{p.store}},
-		{"broker", "No answer from the broker", []*proxy.Proxy{p.broker, p.api}},
-		{"both", "No answer from", []*proxy.Proxy{p.broker, p.api, p.store}},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			for _, server := range tt.servers {
-				take(server, true)
-			}
-			b.sees(tt.says)
-			b.sees("3 dead letters") // as it was known
-			other := newTab(t)
-			if status := other.visit(s.at("doctor")); status >= http.StatusInternalServerError &&
-				status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
-				t.Errorf("the doctor's page: status %d", status)
-			}
-			for _, server := range tt.servers {
-				take(server, false)
-			}
-			proctest.Eventually(t, patience, "the page to recover", func() bool {
-				return !strings.Contains(b.text("body"), "No answer")
-			})
-		})
+	s, b := p.opened("queue")
+	doctor := func() {
+		if status := newTab(t).visit(s.at("doctor")); status >= http.StatusInternalServerError &&
+			status != http.StatusBadGateway && status != http.StatusServiceUnavailable {
+			t.Errorf("the doctor's page: status %d", status)
+		}
 	}
+	b.without("No answer from the store", doctor, p.store)
+	b.without("No answer from the broker", doctor, p.broker, p.api)
+	b.without("No answer from", doctor, p.broker, p.api, p.store)
 }
 
-// TestListWithoutTheStore takes the store away while a list is open: it stays as it was, and says so.
+// TestListWithoutTheStore takes the store away while a list is open.
 func TestListWithoutTheStore(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
-	p.kill("payments", payments(3)...)
-	s := p.serve(nil)
-	b := newTab(t)
-	b.visit(s.at("dead", "queue", "payments"))
-	b.sees("3 dead letters")
-	take(p.store, true)
-	b.sees("This page is not up to date")
-	b.sees("3 dead letters")
-	take(p.store, false)
-	proctest.Eventually(t, patience, "the page to recover", func() bool {
-		return !strings.Contains(b.text("body"), "This page is not up to date")
-	})
+	_, b := p.opened("dead")
+	b.without("This page is not up to date", func() {}, p.store)
 }
 
 // TestBufferingProxy has a proxy keep the stream back: the page polls instead.
@@ -128,9 +121,7 @@ func TestBufferingProxy(t *testing.T) {
 func TestSlowReader(t *testing.T) {
 	t.Parallel()
 	p := newPlant(t)
-	p.declare(topology.Spec{Queue: "payments", Type: topology.Classic})
-	p.kill("payments", payments(3)...)
-	s := p.serve(nil)
+	s, b := p.opened("queue")
 	u, err := url.Parse(s.url)
 	need(t, err)
 	for range 20 {
@@ -138,12 +129,9 @@ func TestSlowReader(t *testing.T) {
 		need(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.(*net.TCPConn).SetReadBuffer(1024)
-		if _, err := io.WriteString(conn, "GET /live?screen=queue&queue=payments HTTP/1.1\r\nHost: "+u.Host+
-			"\r\nAccept: text/event-stream\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(io.WriteString(conn, "GET /live?screen=queue&queue=payments HTTP/1.1\r\nHost: "+u.Host+
+			"\r\nAccept: text/event-stream\r\n\r\n")))
 	}
-	b := newTab(t)
 	b.visit(s.at("queue", "queue", "payments"))
 	b.sees("3 dead letters")
 	p.kill("payments", payments(2)...)
@@ -181,8 +169,7 @@ func TestStreamIsSent(t *testing.T) {
 func (p *plant) declareWithout(queue, delay string) {
 	p.declare(topology.Spec{Queue: queue, DelayQueues: true})
 	need(p.t, p.onChannel(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDelete(delay, false, false, false)
-		return err
+		return errOf(ch.QueueDelete(delay, false, false, false))
 	}))
 }
 

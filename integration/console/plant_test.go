@@ -65,13 +65,11 @@ func newPlantOn(t testing.TB, kind string) *plant {
 	p.prefix = p.vhost
 	p.broker, p.api, p.store = p.proxy(p.amqpURL), p.proxy(p.managementURL), p.proxy(p.storeURL)
 	var err error
-	if p.counter, err = rig.Dial(patient, p.prefix); err != nil {
-		t.Fatal(err)
-	}
+	p.counter, err = rig.Dial(patient, p.prefix)
+	need(t, err)
 	t.Cleanup(func() { _ = p.counter.Close() })
-	if p.conn, err = p.dialer()(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	p.conn, err = p.dialer()(t.Context())
+	need(t, err)
 	t.Cleanup(func() { _ = p.conn.Close() })
 	return p
 }
@@ -198,11 +196,10 @@ func (p *plant) consumers(queue string) int { return p.inspect(queue).Consumers 
 
 func (p *plant) inspect(queue string) (q amqp.Queue) {
 	p.t.Helper()
-	err := p.onChannel(func(ch *amqp.Channel) (err error) {
+	need(p.t, p.onChannel(func(ch *amqp.Channel) (err error) {
 		q, err = ch.QueueDeclarePassive(queue, true, false, false, false, nil)
 		return err
-	})
-	need(p.t, err)
+	}))
 	return q
 }
 
@@ -223,6 +220,9 @@ func (p *plant) kill(queue string, orders ...publisher.Message) {
 func well(context.Context, amqp.Delivery) error { return nil }
 
 var need = servertest.Need
+
+// errOf is the error of a call whose result the test does not need.
+func errOf[T any](_ T, err error) error { return err }
 
 func TestMain(m *testing.M) { os.Exit(servertest.Run(tests{m})) }
 
