@@ -356,8 +356,7 @@ func TestStuckHandlersAreOfTheProcess(t *testing.T) {
 		begin := func(n int) error {
 			ctx, stop := context.WithTimeout(t.Context(), 6*time.Minute)
 			defer stop()
-			_, err := served(ctx, b, Consumer{Handler: hang, DrainTimeout: -1}, n)
-			return err
+			return errOf(served(ctx, b, Consumer{Handler: hang, DrainTimeout: -1}, n))
 		}
 		if err := begin(1); errors.Is(err, ErrStuck) {
 			t.Errorf("nine handlers hang, of ten that may not: %v", err)

@@ -34,9 +34,7 @@ func (s *store) states(t *testing.T) []counter.ConsumerState {
 
 func (s *store) pause(t *testing.T) {
 	t.Helper()
-	if err := s.Pause(t.Context(), "/", "orders", counter.Note{By: "op", Why: "why"}); err != nil {
-		t.Fatal(err)
-	}
+	need(t, s.Pause(t.Context(), "/", "orders", counter.Note{By: "op", Why: "why"}))
 }
 
 // heard has the session hear operators until release is called.
@@ -125,9 +123,7 @@ func TestPauseEndsASession(t *testing.T) {
 			t.Error("the process does not say that it has stopped")
 		}
 		s.down.Store(true)
-		if err := s.Resume(t.Context(), "/", "orders", counter.Note{}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, s.Resume(t.Context(), "/", "orders", counter.Note{}))
 		time.Sleep(3 * time.Second)
 		reply, changed := k.Current()
 		if !reply.Paused {
@@ -202,9 +198,7 @@ func TestSkipEndsTheBackoff(t *testing.T) {
 			s.take(t.Context(), b.delivery(false))
 			time.Sleep(10 * time.Second)
 			m := counter.Message{VHost: "/", Queue: "orders", ID: "m1"}
-			if err := b.store.Skip(t.Context(), m, counter.Note{Why: "known bad"}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, b.store.Skip(t.Context(), m, counter.Note{Why: "known bad"}))
 			s.tasks.Wait()
 			if took := time.Since(began); took > 12*time.Second || runs.Load() != 1 {
 				t.Errorf("%v: settled after %v and %d attempts", tc.retry, took, runs.Load())
@@ -215,13 +209,9 @@ func TestSkipEndsTheBackoff(t *testing.T) {
 			}
 			b.expect(t, tc.want, state)
 
-			if err := b.store.Reset(t.Context(), m, counter.Note{Why: "after all"}); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := b.store.Memory.Fail(t.Context(), counter.Attempt{Message: m, Token: "x"},
-				counter.Failure{Limit: 4, Wait: 5 * time.Minute}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, b.store.Reset(t.Context(), m, counter.Note{Why: "after all"}))
+			need(t, errOf(b.store.Memory.Fail(t.Context(), counter.Attempt{Message: m, Token: "x"},
+				counter.Failure{Limit: 4, Wait: 5 * time.Minute})))
 			before := b.store.steps.Load()
 			began = time.Now()
 			s.take(t.Context(), b.delivery(true))

@@ -277,13 +277,9 @@ func TestAMessageThatDiedSinceItsPositionIsNotSuperseded(t *testing.T) {
 		state, err := store.Lane(t.Context(), "/", "orders", "a")
 		need(t, err)
 		position := state.First()
-		if _, err := store.DropPositions(t.Context(), "/", "orders", "a", []counter.Position{position}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(store.DropPositions(t.Context(), "/", "orders", "a", []counter.Position{position})))
 		s := sessionOn(store, Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "a" }})
-		if err := find[*laneRoom](s.rooms).blocked.Own(t.Context(), func(context.Context) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
+		need(t, find[*laneRoom](s.rooms).blocked.Own(t.Context(), func(context.Context) error { return nil }))
 		headers := amqp.Table{PositionHeader: position.String()}
 		if died {
 			headers["x-death"] = []any{amqp.Table{"queue": "orders", "reason": "rejected", "count": int64(1),
@@ -321,17 +317,13 @@ func TestAnUnansweredEnterIsNotRepeatedAsABlock(t *testing.T) {
 	s := sessionOn(store, Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "b" }})
 	s.prepare(t.Context(), t.Context())
 	r := find[*laneRoom](s.rooms)
-	if err := r.blocked.Own(t.Context(), func(context.Context) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	need(t, r.blocked.Own(t.Context(), func(context.Context) error { return nil }))
 	d := &delivery{lane: "b", message: counter.Message{VHost: "/", Queue: "orders", ID: "m2"}}
 	if next, err := r.beforeAttempt(t.Context(), d); !errors.Is(err, errDown) {
 		t.Fatalf("step %v, %v; want no answer of the store", next, err)
 	}
 	store.lossy = false
-	if err := r.blocked.ReadAll(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	need(t, r.blocked.ReadAll(t.Context()))
 	for _, take := range []func() (step, error){
 		func() (step, error) { return r.beforeAttempt(t.Context(), d) },
 		func() (step, error) { return r.beforeSettlement(t.Context(), d, stepDeadLetter) },

@@ -111,9 +111,7 @@ func TestAMessageWithoutAnIDHoldsItsQueue(t *testing.T) {
 			if settled := untilPause(t, store, handler, n > 1, "", "m2"); settled != "" || runs != n {
 				t.Errorf("settled: %q, after %d attempts", settled, runs)
 			}
-			if err := store.Resume(t.Context(), "/", "orders", counter.Note{}); err != nil {
-				t.Fatal(err)
-			}
+			need(t, store.Resume(t.Context(), "/", "orders", counter.Note{}))
 		}
 	})
 }

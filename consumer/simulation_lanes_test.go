@@ -465,8 +465,7 @@ func (w *simWorld) giveUpReplaced(lane string, state *counter.LaneState, numbers
 	o.todo = append(o.todo, func() bool {
 		w.tell("the operator gives up %v of lane %q, which were blocked again", positions, lane)
 		return w.onLanes(func(s *counter.Memory) error {
-			_, err := s.DropPositions(context.Background(), "/", "orders", lane, positions)
-			return err
+			return errOf(s.DropPositions(context.Background(), "/", "orders", lane, positions))
 		})
 	})
 }
@@ -482,8 +481,7 @@ func (w *simWorld) dropFirst(lane string, p counter.Planned, m *simMessage) {
 			before, _ := w.store.memories()[0].Lane(context.Background(), "/", "orders", lane)
 			open := before != nil && before.IsOpen(p.Position)
 			done := w.onLanes(func(s *counter.Memory) error {
-				_, err := s.DropPositions(context.Background(), "/", "orders", lane, []counter.Position{p.Position})
-				return err
+				return errOf(s.DropPositions(context.Background(), "/", "orders", lane, []counter.Position{p.Position}))
 			})
 			after, _ := w.store.memories()[0].Lane(context.Background(), "/", "orders", lane)
 			if open && (after == nil || !after.IsOpen(p.Position)) {

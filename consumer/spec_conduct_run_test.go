@@ -446,8 +446,7 @@ func (r *conductRun) Fail(ctx context.Context, a counter.Attempt, f counter.Fail
 func (r *conductRun) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
 	e := r.entry("END", a)
 	e.Succeeded, e.Fence = succeeded, 0
-	_, err := r.answer(ctx, e)
-	return err
+	return errOf(r.answer(ctx, e))
 }
 
 func (r *conductRun) Control(context.Context, string, string, counter.Reader) (counter.Control, error) {

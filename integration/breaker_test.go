@@ -112,9 +112,8 @@ func awaitBreaker(t *testing.T, c *counter.Counter, queue string, wanted func(co
 	var b counter.BreakerState
 	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 		var err error
-		if b, err = c.Admin().Breaker(t.Context(), "/", queue); err != nil {
-			t.Fatal(err)
-		}
+		b, err = c.Admin().Breaker(t.Context(), "/", queue)
+		need(t, err)
 		if wanted(b.Breaker) {
 			return b.Breaker
 		}

@@ -48,11 +48,9 @@ func TestOpen(t *testing.T) {
 					tc.policy+`}`)
 				t.Cleanup(func() { manage(t, http.MethodDelete, "/api/policies/%2F/"+queue, "") })
 			}
-			err := onChannel(dialer(t), func(ch *amqp.Channel) error {
-				_, err := ch.QueueDeclare(queue, true, false, false, false, tc.args)
-				return err
-			})
-			need(t, err)
+			need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
+				return errOf(ch.QueueDeclare(queue, true, false, false, false, tc.args))
+			}))
 			api := deadletter.Management{}
 			if tc.api {
 				api.URL = managementURL(t)

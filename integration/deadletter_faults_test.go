@@ -45,9 +45,7 @@ func TestReplayLosesItsBroker(t *testing.T) {
 		if twice > len(r.Undecided) {
 			t.Errorf("%d messages twice, but only %v in doubt", twice, r.Undecided)
 		}
-		if _, err := deadLetterQueue(t, queue).Replay(t.Context(), deadletter.Replay{Window: window}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(deadLetterQueue(t, queue).Replay(t.Context(), deadletter.Replay{Window: window})))
 		checkReplayed(t, queue, n, twice)
 	})
 }
@@ -137,8 +135,7 @@ func (r replayer) run(ctx context.Context) error {
 	if r.Pick {
 		replay.Filter.Older = time.Second
 	}
-	_, err := q.Replay(ctx, replay)
-	return err
+	return errOf(q.Replay(ctx, replay))
 }
 
 func (r replayer) spawn(t *testing.T) *exec.Cmd {

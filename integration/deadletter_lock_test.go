@@ -60,8 +60,7 @@ func TestLockOfANameThatIsNotASCII(t *testing.T) {
 			declare(q.Name, false)
 			t.Cleanup(func() {
 				need(t, onChannel(tt.dial, func(ch *amqp.Channel) error {
-					_, err := ch.QueueDelete(q.Name, false, false, false)
-					return err
+					return errOf(ch.QueueDelete(q.Name, false, false, false))
 				}))
 			})
 			other := declare(lock, true)

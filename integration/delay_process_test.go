@@ -45,8 +45,7 @@ func (m *mortal) pass(point string) {
 
 // write is one write of the system, so a killed process leaves whole lines.
 func (m *mortal) write(event, id, token string) error {
-	_, err := fmt.Fprintf(m.log, "%s %s %s\n", event, id, token)
-	return err
+	return errOf(fmt.Fprintf(m.log, "%s %s %s\n", event, id, token))
 }
 
 // Start makes a WAIT, which may be for the lease of a move, end when the message may be due.

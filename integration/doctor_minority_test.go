@@ -32,9 +32,7 @@ func TestDoctorSeesAMinority(t *testing.T) {
 	conn, err := amqp.Dial(last.URL)
 	need(t, err)
 	defer conn.CloseDeadline(time.Now().Add(time.Second))
-	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders"}); err != nil {
-		t.Fatal(err)
-	}
+	need(t, topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders"}))
 	needed := inspect.Need{Queue: "orders", MaxRetries: 3, Management: last.ManagementURL, HTTPClient: new(http.Client)}
 	defer needed.HTTPClient.CloseIdleConnections()
 	sees := func(want string) {

@@ -63,8 +63,7 @@ func (c laneChild) run(ctx context.Context) (err error) {
 	}
 	runs := redis.NewClient(opts)
 	write := func(what, id string) error {
-		_, err := fmt.Fprintf(ledger, "%s %d %s\n", what, c.Seat, id)
-		return err
+		return errOf(fmt.Fprintf(ledger, "%s %d %s\n", what, c.Seat, id))
 	}
 	consume := consumer.Consumer{
 		Queue: c.Queue, Ordered: true, HoldLanes: true, Counter: counts, Lane: laneOf, Concurrency: 16, Prefetch: 100,

@@ -210,6 +210,5 @@ func (h *blockedLanes) dropFirst(ctx context.Context, q *deadletter.Queue, lane 
 		}
 		return nil
 	}
-	_, err := q.DropFirst(ctx, lane)
-	return err
+	return errOf(q.DropFirst(ctx, lane))
 }

@@ -120,14 +120,11 @@ func replayInTurn(t *testing.T, reads int) {
 		}}
 	}
 	results := map[string]deadletter.LaneResult{}
-	err := q.ReplayLanes(t.Context(), []deadletter.Lane{first, second}, func(l deadletter.Lane, r deadletter.LaneResult,
+	need(t, q.ReplayLanes(t.Context(), []deadletter.Lane{first, second}, func(l deadletter.Lane, r deadletter.LaneResult,
 		err error) error {
 		results[l.Name] = r
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for lane, replayed := range map[string]int{"first": 3, "second": 1} {
 		if r := results[lane]; r.Replayed != replayed || r.Dropped != 0 || !r.Released {
 			t.Errorf("lane %s: %+v; want %d replayed, and none dropped", lane, r, replayed)

@@ -184,9 +184,8 @@ func failSome(t *testing.T, c *counter.Counter, queue string, n int) {
 		dying.Go(func() error {
 			m := counter.Message{VHost: "/", Queue: queue, ID: listID(i)}
 			reason := fmt.Sprintf(reasons[i%len(reasons)], i*7919%n)
-			_, err := c.Fail(t.Context(), counter.Attempt{Message: m, Token: uuid.NewString(), Consumer: "lists"},
-				counter.Failure{Cause: counter.CauseFailed, Reason: reason})
-			return err
+			return errOf(c.Fail(t.Context(), counter.Attempt{Message: m, Token: uuid.NewString(), Consumer: "lists"},
+				counter.Failure{Cause: counter.CauseFailed, Reason: reason}))
 		})
 	}
 	need(t, dying.Wait())

@@ -344,9 +344,7 @@ func (s *shared) inOneRow(management string) (blocked string) {
 	}
 	s.eventually("one row with two partitions, two consumers and a blocked lane", func() bool {
 		o, err := q.All(s.t.Context())
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		need(s.t, err)
 		if failed := o.Failed(); failed != nil { // a machine that stalls keeps the management API from answering in time
 			s.t.Log(failed)
 			return false
@@ -545,9 +543,7 @@ func TestPartitionsDoctor(t *testing.T) {
 	}
 
 	deleteLater(t, s.queue+".plain")
-	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: s.queue + ".plain"}); err != nil {
-		t.Fatal(err)
-	}
+	need(t, topology.Declare(t.Context(), conn, topology.Spec{Queue: s.queue + ".plain"}))
 	other.Queue = s.queue + ".plain"
 	want("without partitions", codes(other), "not-partitioned")
 

@@ -165,8 +165,7 @@ func TestPublishOnADeadConnection(t *testing.T) {
 				m := amqp.Publishing{MessageId: id, Body: body}
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				_, err := p.Publish(ctx, "", queue, m)
-				return err
+				return errOf(p.Publish(ctx, "", queue, m))
 			}
 			need(t, publish(pubPatience, "before", body[:small]))
 			between.Freeze()
@@ -209,9 +208,7 @@ func TestPublishWhileBlocked(t *testing.T) {
 	_, queue := pubQueue(t, nil)
 	between, through := proxied(t, brokerURL(t))
 	p := pubNew(t, through, &publisher.Options{ConfirmTimeout: 3 * time.Second})
-	if _, err := p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: "before"}); err != nil {
-		t.Fatal(err)
-	}
+	need(t, errOf(p.Publish(pubContext(t), "", queue, amqp.Publishing{MessageId: "before"})))
 	between.Say(blocked("low on memory"))
 
 	// The frame may take a moment to arrive: publish until one call is held. Before that, a confirm may take longer than
@@ -310,8 +307,7 @@ func TestPublisherCloseIsBounded(t *testing.T) {
 			publish := func(patience time.Duration) error {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
-				_, err := p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "m"})
-				return err
+				return errOf(p.Publish(ctx, "", queue, amqp.Publishing{MessageId: "m"}))
 			}
 			need(t, publish(pubPatience))
 			between.Freeze()

@@ -254,9 +254,7 @@ func TestPublishInvalidHurtsNobody(t *testing.T) {
 		"header type":    {Headers: amqp.Table{"h": struct{}{}}},
 		"header too big": {Headers: amqp.Table{"h": strings.Repeat("a", 131072)}},
 	} {
-		if _, err := p.Publish(ctx, "", queue, amqp.Publishing{}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, errOf(p.Publish(ctx, "", queue, amqp.Publishing{})))
 		_, err := p.Publish(ctx, "", queue, msg)
 		if e := pubError(t, err, publisher.ErrInvalid); e.Undecided {
 			t.Errorf("%s: undecided: %v", name, err)

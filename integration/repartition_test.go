@@ -226,9 +226,8 @@ func TestRepartitionTogether(t *testing.T) {
 		}
 		all.Wait()
 		var err error
-		if s.n, err = broker.PartitionsOf(t.Context(), shared, s.queue); err != nil {
-			t.Fatal(err)
-		}
+		s.n, err = broker.PartitionsOf(t.Context(), shared, s.queue)
+		need(t, err)
 		s.sound()
 		before := s.depth()
 		var texts []string
@@ -333,9 +332,8 @@ func TestRepartitionWhilePublishing(t *testing.T) {
 	}
 	stop()
 	need(t, <-done)
-	if s.n, err = broker.PartitionsOf(t.Context(), conn, s.queue); err != nil {
-		t.Fatal(err)
-	}
+	s.n, err = broker.PartitionsOf(t.Context(), conn, s.queue)
+	need(t, err)
 	s.sound()
 	if n := s.depth(); n != int(confirmed.Load()) {
 		t.Errorf("%d messages in %d partitions, %d confirmed, %d returned", n, s.n, &confirmed, &returned)

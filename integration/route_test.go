@@ -21,10 +21,8 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 	t.Parallel()
 	declare := func(t *testing.T, queue string) {
 		t.Helper()
-		if err := topology.Declare(t.Context(), dialBroker(t),
-			topology.Spec{Queue: queue, Type: topology.Classic}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, topology.Declare(t.Context(), dialBroker(t),
+			topology.Spec{Queue: queue, Type: topology.Classic}))
 	}
 	for _, tc := range []struct {
 		name  string
@@ -40,14 +38,13 @@ func TestRouteBreaksWhileConsuming(t *testing.T) {
 		{
 			"dead-letter queue full",
 			func(t *testing.T, queue string) {
-				err := onChannel(dialer(t), func(ch *amqp.Channel) error {
+				need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
 					_, dlq := ch.QueueDeclare(queue+".dlq", true, false, false, false, amqp.Table{"x-max-length": int32(25),
 						"x-overflow": "reject-publish"})
 					_, source := ch.QueueDeclare(queue, true, false, false, false, amqp.Table{"x-dead-letter-exchange": "",
 						"x-dead-letter-routing-key": queue + ".dlq"})
 					return errors.Join(dlq, source)
-				})
-				need(t, err)
+				}))
 			},
 			func(ch *amqp.Channel, queue string) error {
 				return confirmed(ch, "", queue+".dlq", slices.Repeat([]amqp.Publishing{{MessageId: "old"}}, 25)...)

@@ -202,8 +202,7 @@ func TestTopologyNamesThatAreRefused(t *testing.T) {
 		return err
 	})
 	err := onChannel(dialer(t), func(ch *amqp.Channel) error {
-		_, err := ch.QueueDeclarePassive(q+"\xff", false, false, false, false, nil)
-		return err
+		return errOf(ch.QueueDeclarePassive(q+"\xff", false, false, false, false, nil))
 	})
 	var reply *amqp.Error
 	if !errors.As(err, &reply) || reply.Code != amqp.FrameError {

@@ -70,8 +70,7 @@ func (b topo) named(name string) string {
 func (b topo) queue(name string, args amqp.Table) {
 	b.t.Helper()
 	b.must(func(ch *amqp.Channel) error {
-		_, err := ch.QueueDeclare(name, true, false, false, false, args)
-		return err
+		return errOf(ch.QueueDeclare(name, true, false, false, false, args))
 	})
 }
 

@@ -44,8 +44,7 @@ func TestTopologyProbeCreatesNothing(t *testing.T) {
 		}
 		declare := func(args amqp.Table) error {
 			return b.try(func(ch *amqp.Channel) error {
-				_, err := ch.QueueDeclare(q, true, false, false, false, args)
-				return err
+				return errOf(ch.QueueDeclare(q, true, false, false, false, args))
 			})
 		}
 		var reply *amqp.Error
@@ -53,8 +52,7 @@ func TestTopologyProbeCreatesNothing(t *testing.T) {
 			t.Errorf("%v, absent: got %v, want 406", args, err)
 		}
 		err := b.try(func(ch *amqp.Channel) error {
-			_, err := ch.QueueDeclarePassive(q, true, false, false, false, nil)
-			return err
+			return errOf(ch.QueueDeclarePassive(q, true, false, false, false, nil))
 		})
 		if !errors.As(err, &reply) || reply.Code != amqp.NotFound {
 			t.Errorf("%v: the probe created a queue: %v", args, err)
@@ -78,8 +76,7 @@ func TestTopologyInspectCreatesNothing(t *testing.T) {
 		var deleting sync.WaitGroup
 		deleting.Go(func() {
 			if err := other.try(func(ch *amqp.Channel) error {
-				_, err := ch.QueueDelete(q, false, false, false)
-				return err
+				return errOf(ch.QueueDelete(q, false, false, false))
 			}); err != nil {
 				t.Error(err)
 			}

@@ -236,8 +236,7 @@ func withMessages(t *testing.T, kind topology.Type, limit int, ids ...string) (q
 		if _, err := ch.QueueDeclare(queue, true, false, false, false, args); err != nil {
 			return err
 		}
-		_, err := ch.QueueDeclare(dead, true, false, false, false, amqp.Table{"x-queue-type": string(kind)})
-		return err
+		return errOf(ch.QueueDeclare(dead, true, false, false, false, amqp.Table{"x-queue-type": string(kind)}))
 	}))
 	deleteLater(t, queue, dead)
 	publishIDs(t, dialer(t), queue, ids)

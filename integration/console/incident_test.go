@@ -226,30 +226,25 @@ func (p *plant) crash(queue, id string) {
 	for i := range 2 {
 		a := counter.Attempt{Message: counter.Message{VHost: p.vhost, Queue: queue, ID: id}, Token: fmt.Sprint("crash-", i),
 			Consumer: fmt.Sprintf("exports-%d, pid 1", i)}
-		if _, err := p.counter.Start(p.t.Context(), a, counter.ModeIsolated, 4); err != nil {
-			p.t.Fatal(err)
-		}
+		need(p.t, errOf(p.counter.Start(p.t.Context(), a, counter.ModeIsolated, 4)))
 	}
 	// a process that dies returns its message, which is marked as redelivered
-	err := p.onChannel(func(ch *amqp.Channel) error {
+	need(p.t, p.onChannel(func(ch *amqp.Channel) error {
 		d, ok, err := ch.Get(queue, false)
 		if err != nil || !ok {
 			return fmt.Errorf("a message of %s: %v, %w", queue, ok, err)
 		}
 		return d.Nack(false, true)
-	})
-	need(p.t, err)
+	}))
 }
 
 // loseRoute deletes the dead-letter exchange of a queue after it has dead-lettered a few messages.
 func (p *plant) loseRoute(queue string) {
 	p.t.Helper()
 	p.kill(queue, order("mail-1", counter.CauseRejected, "550 5.1.1 no such user <ada@nowhere.example>", "{}"))
-	if err := p.onChannel(func(ch *amqp.Channel) error {
+	need(p.t, p.onChannel(func(ch *amqp.Channel) error {
 		return ch.ExchangeDelete(queue+".dlx", false, false)
-	}); err != nil {
-		p.t.Fatal(err)
-	}
+	}))
 	p.publish(queue, order("mail-2", counter.CauseRejected, "550 5.1.1 no such user <bob@nowhere.example>", "{}"),
 		order("mail-3", "", "", "{}"))
 	p.nackAll(queue, 1)
@@ -268,7 +263,7 @@ func (p *plant) onChannel(f func(*amqp.Channel) error) error {
 // its route.
 func (p *plant) nackAll(queue string, n int) {
 	p.t.Helper()
-	err := p.onChannel(func(ch *amqp.Channel) error {
+	need(p.t, p.onChannel(func(ch *amqp.Channel) error {
 		for range n {
 			d, ok, err := ch.Get(queue, false)
 			if err != nil || !ok {
@@ -286,8 +281,7 @@ func (p *plant) nackAll(queue string, n int) {
 			}
 		}
 		return nil
-	})
-	need(p.t, err)
+	}))
 }
 
 // TestOtherStores has an operator skip a message and replay dead letters, and examine the queues with the command, on

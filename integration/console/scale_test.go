@@ -85,12 +85,8 @@ func (p *plant) crowd(n int) {
 	for i := range n / 2 {
 		name := fmt.Sprintf("tenant-%04d", i)
 		args := amqp.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": name + ".dlq"}
-		if _, err := ch.QueueDeclare(name, true, false, false, false, args); err != nil {
-			p.t.Fatal(err)
-		}
-		if _, err := ch.QueueDeclare(name+".dlq", true, false, false, false, nil); err != nil {
-			p.t.Fatal(err)
-		}
+		need(p.t, errOf(ch.QueueDeclare(name, true, false, false, false, args)))
+		need(p.t, errOf(ch.QueueDeclare(name+".dlq", true, false, false, false, nil)))
 	}
 }
 
