@@ -27,6 +27,7 @@ type Checkup struct {
 	Need  inspect.Need   // without a Queue
 	Store *counter.Admin // nil: it is not asked about the queues
 	Named bool           // an operator named the queues; else they were listed
+	Probe bool           // prove facts on scratch queues where that is possible
 
 	mute    atomic.Bool      // the store did not reply
 	slow    atomic.Int32     // queues whose records were not read
@@ -39,6 +40,7 @@ type Report struct {
 	Subject  string // queue, broker or store
 	Name     string
 	VHost    string            // of a queue
+	Proven   []string          // the abilities that a probe showed, a sentence each
 	Findings []inspect.Finding // errors first
 	Err      error             // why it was not examined, or not in full; nil: it was
 }
@@ -46,7 +48,7 @@ type Report struct {
 // together is how many queues are examined at the same time: each takes about ten requests to the management API.
 const together = 4
 
-// Queues examines queues, several at a time, and shows their reports in their order. A queue that was
+// Queues examines queues, several at a time unless it probes, and shows their reports in their order. A queue that was
 // listed and is gone has no report. If a queue cannot be examined, its report has an Err and the others are examined.
 // Queues ends early, and returns why, if show fails, if ctx ends or if the connection is closed.
 func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) error) error {
@@ -64,8 +66,12 @@ func (c *Checkup) Queues(ctx context.Context, names []string, show func(Report) 
 			return nil
 		})
 	}
+	ahead := together
+	if c.Probe {
+		ahead = 1
+	}
 	for n := range names {
-		for len(begun) < min(n+together, len(names)) {
+		for len(begun) < min(n+ahead, len(names)) {
 			begin(names[len(begun)])
 		}
 		r := <-begun[n]
@@ -161,7 +167,7 @@ func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 	need := c.Need.For(name)
 	findings, err := Examine(ctx, c.Conn, need)
 	if errors.Is(err, broker.ErrNotFound) {
-		if n, _ := broker.PartitionsOf(ctx, c.Conn, name); n > 0 {
+		if n, _ := broker.PartitionsOf(ctx, c.Conn, name); n > 0 { // a probe would prove one scratch queue, and no partition
 			need.Ordered = true
 			if r.Findings, err = inspect.InspectPartitions(ctx, c.Conn, need, n, Examine); err != nil {
 				return r, err
@@ -178,7 +184,13 @@ func (c *Checkup) queue(ctx context.Context, name string) (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	if c.Named { // it was judged as one that consumers retry from
+	if c.Probe {
+		proof, err := Probe(ctx, c.Conn, need)
+		if err != nil {
+			return r, err
+		}
+		r.Proven, findings = proof.Proven, append(findings, proof.Findings...)
+	} else if c.Named { // it was judged as one that consumers retry from
 		takes, err := c.takesDeadLetters(ctx, name, findings)
 		if err != nil {
 			return r, err

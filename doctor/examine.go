@@ -1,5 +1,5 @@
-// Package doctor is for operators. It examines a queue closely, and writes commands that fix the findings. It also
-// finds queues and dead letters.
+// Package doctor is for operators. It examines a queue closely, and writes commands that fix the findings. It proves
+// on scratch queues where requeued and rejected messages go, and it finds queues and dead letters.
 package doctor
 
 import (

@@ -42,6 +42,10 @@ func TestDoctorSeesAMinority(t *testing.T) {
 	sees("")
 	need(t, last.Ctl(t.Context(), "set_vm_memory_high_watermark", "0.0001"))
 	sees("error broker-alarm")
+	proof, err := doctor.Probe(t.Context(), conn, needed)
+	if err != nil || len(proof.Findings) != 1 || !strings.Contains(proof.Findings[0].Seen, "the memory alarm is on") {
+		t.Errorf("a probe while the broker blocks publishers: %v, %v", proof, err)
+	}
 	need(t, last.Ctl(t.Context(), "set_vm_memory_high_watermark", "0.6"))
 	sees("")
 	need(t, nodes[2].Kill())

@@ -25,7 +25,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	c := examination{Streams: a.Streams}
 	cmd := &cobra.Command{
 		Use: "doctor [QUEUE…]", Short: "find what would lose or block messages, and fix it",
-		Example: "  strikes doctor\n  strikes doctor orders --fix --dry-run",
+		Example: "  strikes doctor\n  strikes doctor orders --probe\n  strikes doctor orders --fix --dry-run",
 		Long: `Examines each QUEUE, its dead-letter route, the broker and the store. It reports
 each problem, its impact and its fix. It changes nothing without --fix.
 docs/operations.md has a section for the code of each finding. Without a QUEUE
@@ -39,6 +39,9 @@ With --fix it shows the steps that fix each QUEUE, asks, takes them, and
 examines the queue again. A step declares a missing exchange, queue or binding,
 or sets a policy for one queue. The audit log of the queue keeps who did it, and
 --why.
+
+With --probe it also proves, for each QUEUE, that a rejected message arrives, if
+the dead-letter queue is empty and has no consumer. It uses a scratch queue.
 
 It examines everything before it exits: 5 if anything is wrong; else 69 if the
 store is out of reach, 4 if permissions are missing, 2 if a QUEUE or the store's
@@ -55,8 +58,8 @@ type examination struct {
 	cli.Streams
 	connect.Flags
 
-	set  inspect.Need // by the flags
-	json bool
+	set         inspect.Need // by the flags
+	probe, json bool
 
 	fixes, dryRun, yes bool
 	note               // of the fix
@@ -72,6 +75,7 @@ func (c *examination) addTo(cmd *cobra.Command) {
 		"how often consumers retry: the delivery limit must allow `N` retries")
 	f.BoolVar(&c.set.Ordered, "ordered", false, "messages must be handled in order")
 	f.BoolVar(&c.set.AllowDrop, "allow-drop", false, "accept that dead letters are lost")
+	f.BoolVar(&c.probe, "probe", false, "prove where rejected messages go, with a scratch message")
 	f.BoolVar(&c.fixes, "fix", false, "show the steps that fix each QUEUE, ask, and take them")
 	f.BoolVar(&c.dryRun, "dry-run", false, "with --fix: only show the steps")
 	f.BoolVar(&c.yes, "yes", false, "with --fix: do not ask; required where there is no terminal to ask at")
@@ -85,6 +89,9 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 	need, err := c.need()
 	if err != nil {
 		return err
+	}
+	if c.probe && len(queues) == 0 {
+		return cli.Misusef("--probe makes a scratch queue and a message; name the QUEUE that it is for")
 	}
 	if err := c.checkFix(len(queues)); err != nil {
 		return err
@@ -102,7 +109,7 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 	examine := true
 	err = b.With(ctx, func(conn *amqp.Connection) error {
 		need, noAPI := b.Management(ctx, conn, need)
-		checkup := &doctor.Checkup{Conn: conn, Need: need, Store: store.Admin(), Named: len(queues) > 0}
+		checkup := &doctor.Checkup{Conn: conn, Need: need, Store: store.Admin(), Named: len(queues) > 0, Probe: c.probe}
 		for _, queue := range queues {
 			of, _, _ := broker.PartitionedBy(ctx, conn, queue)
 			notePartition(c.Err, queue, of)
@@ -139,6 +146,8 @@ func (c *examination) checkFix(queues int) error {
 	switch {
 	case c.fixes && queues == 0:
 		return cli.Misusef("--fix changes the broker; name the QUEUE that it is for")
+	case c.fixes && c.probe:
+		return cli.Misusef("--fix and --probe do not go together: fix the queue, then probe it")
 	case c.fixes && c.json:
 		return cli.Misusef("--fix and --json do not go together: fix the queue, then examine it with --json")
 	case !c.fixes && (c.dryRun || c.yes || c.why != ""):

@@ -80,6 +80,9 @@ func reportText(r doctor.Report) string {
 		state = ": nothing wrong"
 	}
 	fmt.Fprintf(&b, "%s %s%s\n", r.Subject, name, state)
+	for _, p := range r.Proven {
+		fmt.Fprintf(&b, "  proven   %s\n", printable.Text(p, ""))
+	}
 	printed := map[string]string{} // the code of the first finding with these commands
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "  %-8s %s: %s\n", f.Severity, f.Code, printable.Text(cli.InFlags(f.Seen), ""))

@@ -299,9 +299,10 @@ func TestReportEscapes(t *testing.T) {
 	p := reports{out: &out}
 	bad := inspect.Finding{Code: "c", Severity: inspect.Error, Seen: "\x1b[2J", Impact: "a\nb", Fix: "\x07",
 		Commands: []string{"\u202e"}}
-	report := doctor.Report{Subject: "queue", Name: "q\r", VHost: "/", Findings: []inspect.Finding{bad}}
+	report := doctor.Report{Subject: "queue", Name: "q\r", VHost: "/", Proven: []string{"\x1b"},
+		Findings: []inspect.Finding{bad}}
 	need(t, p.print(report))
-	if strings.ContainsAny(out.String(), "\x1b\x07\r\u202e") || strings.Count(out.String(), "\n") != 6 {
+	if strings.ContainsAny(out.String(), "\x1b\x07\r\u202e") || strings.Count(out.String(), "\n") != 7 {
 		t.Errorf("%q", out.String())
 	}
 	out.Reset()

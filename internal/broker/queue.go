@@ -153,9 +153,12 @@ func (q Queue) SingleActive() bool {
 	return on
 }
 
+// Scratch begins the names of the queues on which a probe tries something.
+const Scratch = "strikes.probe."
+
 // Retried reports whether consumers may retry from such a queue.
 func (q Queue) Retried() bool {
-	return !q.Exclusive && q.Type != Stream && !IsDelayQueue(q.Name)
+	return !q.Exclusive && q.Type != Stream && !IsDelayQueue(q.Name) && !strings.HasPrefix(q.Name, Scratch)
 }
 
 // DeliveryLimit of a quorum queue, and whether argument or policy sets one. The smaller one applies. From 4.0 on a

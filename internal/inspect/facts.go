@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/strikesmq/strikes/internal/broker"
@@ -81,6 +82,11 @@ func (f *Facts) conclude() {
 	default:
 		f.Exchange = x
 	}
+}
+
+// Chooses reports whether the routing key or the headers of a dead letter decide which queues it reaches.
+func (f Facts) Chooses() bool {
+	return slices.ContainsFunc(f.Route.Landings, func(l Landing) bool { return l.Depends })
 }
 
 // Named is the name by which the queue is declared: that of a partition is the name of the partitioned queue.

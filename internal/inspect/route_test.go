@@ -261,7 +261,7 @@ func TestList(t *testing.T) {
 	g.Queues = map[string]*broker.Queue{
 		"mine": {Exclusive: true}, "log": {Declared: broker.Declared{Type: "stream"}}, "orders.dlq": {}, "plain": {},
 		"delayed": {Policy: amqp.Table{"dead-letter-exchange": "y"}}, "strikes.delay.lost": {}, "bare": {}, "bare.dlq": {},
-		"gone.dlq": {}, "other.dlq": {}, "emptied.dlq": {},
+		"gone.dlq": {}, "other.dlq": {}, "emptied.dlq": {}, "strikes.probe.1": {},
 		"worked": {Consumed: true}, "expiring.dlq": {},
 	}
 	for name, exchange := range map[string]string{"orders": "x", "late": "z", "shared.0": "x", "shared.1": "x",
@@ -283,7 +283,7 @@ func TestList(t *testing.T) {
 		"listed": {l.Queues, "bare delayed emptied expiring late orders other.dlq own.wait plain shared shared.2 " +
 			"strikes.delay.7h worked"},
 		"passed over": {l.PassedOver, "bare.dlq emptied.dlq expiring.dlq gone.dlq log mine orders.dlq strikes.delay.1h " +
-			"strikes.delay.lost"},
+			"strikes.delay.lost strikes.probe.1"},
 		"the sources of orders.dlq":  {l.DeadLetters["orders.dlq"], "orders shared shared.2 strikes.delay.7h"},
 		"the sources of gone.dlq":    {l.DeadLetters["gone.dlq"], "gone"},
 		"the sources of emptied.dlq": {l.DeadLetters["emptied.dlq"], "emptied"},
