@@ -70,7 +70,7 @@ func (c *Console) messagePage(r *http.Request) (page, error) {
 		slices.Reverse(g.History)
 		v.Generations = append(v.Generations, g)
 		v.Dead = v.Dead || rec.State == counter.StateDeadLetter && rec.Removed.IsZero()
-		v.Live = v.Live || rec.State == counter.StateLive
+		v.Live = v.Live || !rec.IsOver()
 	}
 	p.View, p.Title = v, headlineOfMessage(v)
 	return p, nil

@@ -266,9 +266,7 @@ func TestHeadlines(t *testing.T) {
 		"blocked for 12m by 1 message": {Status: ops.Status{Time: now, Blocked: 1,
 			Consumers: 1, Blocking: []ops.Message{ago(12 * time.Minute)}}},
 		"blocked for 3m by an exhausted message": {Status: ops.Status{Time: now, Holding: &ops.Holding{
-			Since: now.Add(-3 * time.Minute), Only: true}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
-		"blocked for 2m by an exhausted message, paused for 3m": {Status: ops.Status{Time: now,
-			Holding: &ops.Holding{Since: now.Add(-2 * time.Minute)}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
+			Since: now.Add(-3 * time.Minute)}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
 		"paused for 3m": {Status: ops.Status{Time: now,
 			Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
 		"paused, but 1 consumer not stopped yet": {Status: ops.Status{Time: now,
@@ -473,21 +471,18 @@ func TestAuditFile(t *testing.T) {
 func TestHeldQueue(t *testing.T) {
 	for _, tc := range []struct {
 		allow []Verb
-		only  bool
 		links []string
 	}{
-		{AllVerbs(), true, []string{"Set its limit", "Reset its count", "Skip it"}},
-		{[]Verb{VerbSkip}, false, []string{"Skip it"}},
-		{nil, true, nil},
+		{AllVerbs(), []string{"Set its limit", "Reset its count", "Skip it"}},
+		{[]Verb{VerbSkip}, []string{"Skip it"}},
+		{nil, nil},
 	} {
 		f := newFixture(t, Options{Allow: tc.allow})
 		f.broker.change(func(s *ops.Status) {
-			s.Holding = &ops.Holding{ID: hostile, Cause: counter.CauseRejected, Since: s.Time.Add(-12 * time.Minute),
-				Only: tc.only}
+			s.Holding = &ops.Holding{ID: hostile, Cause: counter.CauseRejected, Since: s.Time.Add(-12 * time.Minute)}
 		})
 		body := checkPage(t, f, query("queue"))
-		if !strings.Contains(body, "has blocked the queue for 12m: exhausted, rejected") || strings.Contains(body,
-			"an operator paused it too") == tc.only {
+		if !strings.Contains(body, "has blocked the queue for 12m: exhausted, rejected") {
 			t.Errorf("%v: %s", tc.allow, body)
 		}
 		for _, text := range []string{"Set its limit", "Reset its count", "Skip it"} {

@@ -152,10 +152,10 @@ func headline(s queueView) string {
 	if s.Breaker.Stops() {
 		add(true, "%s", noProgress(s.Breaker, s.Time))
 	}
-	if s.Holding != nil {
+	switch {
+	case s.Holding != nil:
 		add(true, "blocked for %s by an exhausted message", printable.Rough(s.Time.Sub(s.Holding.Since)))
-	}
-	if s.Paused != nil && len(going) == 0 && (s.Holding == nil || !s.Holding.Only) {
+	case s.Paused != nil && len(going) == 0:
 		add(true, "paused for %s", printable.Rough(s.Time.Sub(s.Paused.At)))
 	}
 	add(s.Undecodable != "", "blocked by a message that ends every session")

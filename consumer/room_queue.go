@@ -3,10 +3,12 @@ package consumer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // queueFeature pauses the queue instead of dead-lettering a message, as Consumer.HoldLanes does without a Lane. It
@@ -46,26 +48,27 @@ const heldPoll = 2 * time.Second
 var errHoldsQueue = errors.New("the message is exhausted and holds its queue, which is paused: give it a higher " +
 	"limit, reset its count (counter reset) or skip it; see strikes status")
 
-// beforeSettlement keeps a delivery that holds its queue, unsettled: the pause ends the session, and all deliveries
-// return with it, in their order. It returns stepBegin if the queue is not paused any more. A message without an id,
-// which no record can keep, pauses its queue here. Each resume gives it an attempt.
+// beforeSettlement pauses the queue, and keeps the delivery that holds it unsettled: the pause ends the session, and
+// all deliveries return with it, in their order. It returns stepBegin if the queue is not paused any more. No record
+// can keep a message without an id, so each resume gives it an attempt.
 func (r *queueRoom) beforeSettlement(ctx context.Context, d *delivery, next step) (step, error) {
-	if next == stepDeadLetter && d.message.ID == "" {
-		why := counter.Note{By: r.s.Name, Why: "a message without an id failed: resume the queue to try it again, or take " +
-			"it off the queue"}
-		err := bound.Step(ctx, stepTimeout, func(ctx context.Context) error {
-			return r.s.Counter.HoldQueue(ctx, r.s.vhost, r.s.Queue, why)
-		})
-		if err != nil {
-			return 0, err
-		}
-		next = stepHeld
-	}
-	if next != stepHeld {
+	why := fmt.Sprintf("a message is exhausted after %s (%s): give it a higher limit or skip it",
+		printable.Plural(d.reply.Counted(), "failed attempt"), d.reply.Cause)
+	switch {
+	case next == stepDeadLetter && d.message.ID == "":
+		why = "a message without an id failed: resume the queue to try it again, or take it off the queue"
+	case next != stepHeld:
 		return next, nil
 	}
-	if holding := kept[bool](d, r); !*holding {
-		*holding = true
+	holding := counter.Holding{Message: d.message, Cause: d.reply.Cause}
+	err := bound.Step(ctx, stepTimeout, func(ctx context.Context) error {
+		return r.s.Counter.HoldQueue(ctx, holding, counter.Note{By: r.s.Name, Why: why})
+	})
+	if err != nil {
+		return 0, err
+	}
+	if noted := kept[bool](d, r); !*noted {
+		*noted = true
 		r.s.Logger.Warn("a message holds the queue, which is paused; see strikes status", "queue", r.s.Queue,
 			"id", d.message.ID, "cause", d.reply.Cause)
 		r.s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: errHoldsQueue})

@@ -31,7 +31,7 @@ type Counter interface {
 	Moved(ctx context.Context, a counter.Attempt, copyNumber int64) error
 
 	Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error)
-	HoldQueue(ctx context.Context, vhost, queue string, n counter.Note) error
+	HoldQueue(ctx context.Context, h counter.Holding, n counter.Note) error
 	AskBreaker(ctx context.Context, vhost, queue string, a counter.Ask) (counter.BreakerState, error)
 	NoteUndecodable(ctx context.Context, vhost, queue, why string) error
 

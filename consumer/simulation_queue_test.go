@@ -69,6 +69,17 @@ func (w *simWorld) operateQueue() bool {
 	return true
 }
 
+// HoldQueue pauses the queue behind a link that loses, delays and repeats.
+func (l *simLink) HoldQueue(ctx context.Context, h counter.Holding, n counter.Note) error {
+	l.session.world.mu.Lock()
+	l.asked++
+	number := l.asked
+	l.session.world.mu.Unlock()
+	return l.lane(ctx, number, "holds the queue for "+h.ID, func(s *counter.Memory, _ bool) (string, error) {
+		return "", s.HoldQueue(context.Background(), h, n)
+	})
+}
+
 func (w *simWorld) decide(m counter.Message) {
 	w.judge.releases++
 	switch {

@@ -3,13 +3,11 @@ package counter
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
-	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // text loads one document.
@@ -168,7 +166,7 @@ func (c *client) takeSome(ctx context.Context, of Queue, some []*taking) (again 
 
 // decide lets the rule of a step decide, and returns its changes: first of the record, then of the queue.
 func (c *client) decide(about []Doc, record Doc, t *taking, now time.Time) (Change, error) {
-	before, err := c.readQueue(about, t.message)
+	before, err := c.readQueue(about)
 	if err != nil {
 		return Change{}, err
 	}
@@ -177,9 +175,6 @@ func (c *client) decide(about []Doc, record Doc, t *taking, now time.Time) (Chan
 		return Change{}, err
 	}
 	after, was := before, r
-	if before.Holding != nil {
-		after.Holding = new(*before.Holding)
-	}
 	reply, keep := t.rule(&r, &after, now)
 	t.reply = reply
 	change := c.write(about, before, after, now)
@@ -256,35 +251,23 @@ func (c *client) readRecord(d Doc, m Message, now time.Time) (Record, error) {
 	return r, nil
 }
 
-// readQueue reads the documents of a queue: limit, pause, tombstones and breaker.
-func (c *client) readQueue(about []Doc, m Message) (rules.Queue, error) {
+// readQueue reads the documents of aboutQueue.
+func (c *client) readQueue(about []Doc) (rules.Queue, error) {
 	for _, d := range about {
 		if d.Err != nil {
 			return rules.Queue{}, d.Err
 		}
 	}
-	pause, dead := decodeFields(about[1].Data), decodeFields(about[2].Data)
-	q := rules.Queue{TTL: c.opts.TTL, Paused: pause["paused"] == "1", Pause: parseNote(pause),
-		Holding: holdingOf(pause, Queue{m.VHost, m.Queue}), Tombstones: tombstonesOf(dead)}
-	q.Breaker, _ = rules.DecodeBreaker(about[3].Data)
+	q := rules.Queue{TTL: c.opts.TTL, Tombstones: tombstonesOf(decodeFields(about[1].Data))}
+	q.Breaker, _ = rules.DecodeBreaker(about[2].Data)
 	q.Override, _ = overrideOf(decodeFields(about[0].Data)) // steps ignore one that cannot be read
-	if q.Holding != nil && pause["message"] == member(m.ID, m.Generation) {
-		q.Holding.Message = m // the store keeps the beginning of a long id
-	}
 	return q, nil
 }
 
 // write returns the changes that a step made to its queue.
 func (c *client) write(about []Doc, before, after rules.Queue, now time.Time) Change {
 	change := Change{Same: []Doc{about[0]}}
-	if pause := about[1]; before.Paused != after.Paused || before.Pause != after.Pause ||
-		!sameHolding(before.Holding, after.Holding) {
-		pause.Data, pause.Expires = encodeFields(pauseFields(after)), now.Truncate(time.Millisecond).Add(rules.PauseTTL)
-		change.Docs = append(change.Docs, pause)
-	} else {
-		change.Same = append(change.Same, pause)
-	}
-	if breaker := about[3]; after.Judged {
+	if breaker := about[2]; after.Judged {
 		if text := rules.EncodeBreaker(after.Breaker); text != rules.EncodeBreaker(before.Breaker) {
 			breaker.Data, breaker.Expires = text, now.Truncate(time.Millisecond).Add(c.opts.TTL)
 			change.Docs = append(change.Docs, breaker)
@@ -295,7 +278,7 @@ func (c *client) write(about []Doc, before, after rules.Queue, now time.Time) Ch
 	b, a := before.Tombstones, after.Tombstones
 	expires := now.Truncate(time.Millisecond).Add(c.opts.TTL).Add(c.opts.TTL)
 	if !a.Since.Equal(b.Since) { // it is the first, and no other may be the first too
-		dead := about[2]
+		dead := about[1]
 		dead.Data, dead.Expires = encodeFields(map[string]string{"count": decimal(a.Count), "removed": decimal(a.Removed),
 			"since": decimal(a.Since.UnixMilli())}), expires
 		change.Docs = append(change.Docs, dead)
@@ -310,23 +293,6 @@ func (c *client) write(about []Doc, before, after rules.Queue, now time.Time) Ch
 }
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
-
-func sameHolding(a, b *Holding) bool { return a == b || a != nil && b != nil && *a == *b }
-
-// pauseFields are the fields of the document pause, which scripts/record.lua describes.
-func pauseFields(q rules.Queue) map[string]string {
-	fields := map[string]string{"paused": strconv.Itoa(rules.Flag(q.Paused)), "by": q.Pause.By, "why": q.Pause.Why,
-		"at": decimal(max(q.Pause.At.UnixMilli(), 0))}
-	if h := q.Holding; h != nil {
-		maps.Copy(fields, map[string]string{"message": member(h.ID, h.Generation), "cause": string(h.Cause),
-			"id":         printable.Cut(h.ID, rules.MaxStoredID),
-			"generation": printable.Cut(h.Generation, rules.MaxStoredID), "since": decimal(h.Since.UnixMilli())})
-		if h.Only {
-			fields["only"] = "1"
-		}
-	}
-	return fields
-}
 
 // moveAgain is how long a record stays where it is in the index before a step moves it.
 const moveAgain = time.Second
@@ -346,7 +312,7 @@ func place(r *Record, was Record, died bool, ttl, keep time.Duration, now time.T
 		if r.Removed.IsZero() {
 			set = setDead
 		}
-	case r.State == StateSkip, r.State == StateLive && (r.Counted() > 0 || r.OpenToken != ""):
+	case r.State == StateSkip, !r.IsOver() && (r.Counted() > 0 || r.OpenToken != ""):
 		set = setIndex
 	}
 	former := ""

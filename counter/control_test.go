@@ -53,6 +53,67 @@ func TestPauseAndResume(t *testing.T) {
 	}
 }
 
+// TestHoldQueue: a message that holds its queue pauses it, until an operator decides about the message or resumes.
+func TestHoldQueue(t *testing.T) {
+	for _, s := range stores(t) {
+		ctx, held, why := t.Context(), Holding{message("held"), CauseFailed}, Note{By: "op", Why: "why"}
+		hold := func(h Holding) {
+			t.Helper()
+			needOf(t, s.name, s.HoldQueue(ctx, h, Note{By: "host", Why: "a message is exhausted"}))
+		}
+		wants := func(by string, holding *Holding) {
+			t.Helper()
+			p, err := s.Paused(ctx, "/", "orders")
+			needOf(t, s.name, err)
+			var got string
+			var of *Holding
+			if p != nil {
+				got, of = p.By, p.Holding
+			}
+			if diff := cmp.Diff(holding, of); got != by || diff != "" {
+				t.Errorf("%s: paused by %q, want %q; message -want +got:\n%s", s.name, got, by, diff)
+			}
+		}
+		fails := func(token string) {
+			t.Helper()
+			a := attempt(held.Message, token)
+			a.HoldsQueue = true
+			if got := show(s.Fail(ctx, a, Failure{Limit: 1})); !strings.HasPrefix(got, "HELD") {
+				t.Errorf("%s: %s", s.name, got)
+			}
+		}
+		hold(held)
+		wants("", nil) // no step said so
+		hold(Holding{Message: Message{VHost: "/", Queue: "orders"}})
+		wants("host", nil)
+		needOf(t, s.name, s.Resume(ctx, "/", "orders", why))
+		for i, decide := range []func() error{
+			func() error { return s.LimitMessage(ctx, held.Message, 9, why) },
+			func() error { return s.Reset(ctx, held.Message, why) },
+			func() error { return s.Skip(ctx, held.Message, why) },
+		} {
+			fails(fmt.Sprint("t", i))
+			hold(held)
+			hold(held)
+			wants("host", &held)
+			mustFail(t, s.Counter, message("other"), fmt.Sprint("t", i))
+			needOf(t, s.name, s.Reset(ctx, message("other"), why))
+			wants("host", &held)
+			needOf(t, s.name, decide())
+			wants("", nil)
+			hold(held) // late
+			wants("", nil)
+			needOf(t, s.name, s.Reset(ctx, held.Message, why))
+		}
+		fails("again")
+		hold(held)
+		needOf(t, s.name, s.Pause(ctx, "/", "orders", why))
+		wants("op", nil)
+		needOf(t, s.name, s.Reset(ctx, held.Message, why))
+		wants("op", nil)
+	}
+}
+
 func TestConsumers(t *testing.T) {
 	for _, s := range stores(t) {
 		report := func(r Reader) {

@@ -69,7 +69,7 @@ var faultsOfScripts = []struct {
 	{&stepBegun, "'isolated', s.consumer", "'shared', s.consumer"},
 	{&stepEnd, "if r.open == s.token then r.open, r.mode = '.', '.' end", ""},
 	{&stepEnd, "r.state, r.binds = 'done'", "r.state, r.binds = '.'"},
-	{&stepEnd, "rarely().uncrash(r, s, q)", ""},
+	{&stepEnd, "rarely().uncrash(r, s)", ""},
 	{&stepFail, "call('HINCRBY', q.tombstones, 'count', 1)", "call('HINCRBY', q.tombstones, 'count', 2)"},
 	{&stepFail, "set = q.dead end", "set = q.index end"},
 	{&stepFail, "format('%d', now + wait)", "r.due"},

@@ -20,7 +20,6 @@ type (
 	Move        = rules.Move
 	Note        = rules.Note
 	Override    = rules.Override
-	Holding     = rules.Holding
 	Tombstones  = rules.Tombstones
 	Progress    = rules.Progress
 	Ask         = rules.Ask
@@ -70,6 +69,7 @@ const (
 	StateLive       = rules.StateLive
 	StateDeadLetter = rules.StateDeadLetter
 	StateSkip       = rules.StateSkip
+	StateHeld       = rules.StateHeld
 	StateDone       = rules.StateDone
 	StateForeign    = rules.StateForeign
 )

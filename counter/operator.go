@@ -25,8 +25,8 @@ const byOperator = "operator"
 // LimitMessage gives one generation of a message a limit of its own, in attempts: 1 to 1001, with the first; 0 takes
 // it back. It replaces the limit of the consumers, the queue's override and Failure.AtMost, and lifts the MaxAge. It
 // is in force at the message's next step on every consumer, until a Reset or the end of the generation. A message that
-// has failed that often already is dead-lettered at its next step. After another error than ErrNoRecord and ErrOver it
-// may be set or not. It is safe to repeat.
+// has failed that often already is dead-lettered at its next step. A pause for the message ends. After another error
+// than ErrNoRecord and ErrOver it may be set or not. It is safe to repeat.
 func (a *Admin) LimitMessage(ctx context.Context, m Message, attempts int, n Note) error {
 	err := checkNote(n)
 	if attempts < 0 || attempts > rules.MaxLimit {
@@ -35,28 +35,28 @@ func (a *Admin) LimitMessage(ctx context.Context, m Message, attempts int, n Not
 	if err != nil {
 		return failed("limit message", m.Queue, err)
 	}
-	n = keptNote(n)
-	return a.decide(ctx, "limit message", m, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
-		return rules.Limit(r, q, attempts, n, now)
+	return a.decide(ctx, "limit message", m, n, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+		return rules.Limit(r, q, attempts, now)
 	})
 }
 
 // Reset clears one generation of a message: its counts, tombstone, wait, suspicion and own limit. The note, the fence
 // and the known attempts remain. So a late step of an attempt that was counted before is not counted now. A message in
 // the dead-letter queue stays there. Reset does not stop an open attempt; if that fails, it is the first one counted.
+// A pause for the message ends.
 // After an error other than ErrNoRecord it may or may not be done; it is safe to repeat.
 func (a *Admin) Reset(ctx context.Context, m Message, n Note) error {
 	if err := checkNote(n); err != nil {
 		return failed("reset", m.Queue, err)
 	}
 	n = keptNote(n)
-	return a.decide(ctx, "reset", m, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+	return a.decide(ctx, "reset", m, n, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
 		return rules.Reset(r, q, n, now)
 	})
 }
 
-// decide takes an operator's step. A refusal of the rule is an error.
-func (a *Admin) decide(ctx context.Context, verb string, m Message, take rule) error {
+// decide takes an operator's step, and ends a pause for its message. A refusal of the rule is an error.
+func (a *Admin) decide(ctx context.Context, verb string, m Message, n Note, take rule) error {
 	switch reply, err := a.change(ctx, verb, m, take); {
 	case err != nil:
 		return err
@@ -65,20 +65,23 @@ func (a *Admin) decide(ctx context.Context, verb string, m Message, take rule) e
 	case reply.Code == rules.ReplyOver:
 		return failed(verb, m.Queue, ErrOver)
 	}
-	return nil
+	_, err := a.setPause(ctx, Queue{m.VHost, m.Queue}, false, Pause{Note: n}, func(is map[string]string) bool {
+		return is["message"] == member(m.ID, m.Generation)
+	})
+	return failed(verb, m.Queue, err)
 }
 
 // Skip has one generation of a message dead-lettered at its next step, whatever its limit: now if it waits for its
 // backoff. The record and the tombstone keep the Note; the tombstone has CauseSkipped and the reason of the Note. A
 // running attempt may end: if it succeeds, the message is handled. Reset cancels a skip. A message that was skipped
-// before keeps its first Note. After an error other than ErrNoRecord and ErrOver it may or may not be skipped; it is
-// safe to repeat.
+// before keeps its first Note. A pause for the message ends. After an error other than ErrNoRecord and ErrOver it may
+// or may not be skipped; it is safe to repeat.
 func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
 	if err := checkNote(n); err != nil {
 		return failed("skip", m.Queue, err)
 	}
 	n = keptNote(n)
-	err := a.decide(ctx, "skip", m, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+	err := a.decide(ctx, "skip", m, n, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
 		return rules.Skip(r, q, n, now)
 	})
 	if err != nil {

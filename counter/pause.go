@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // ErrPaused is wrapped by Pause if the queue is paused already, and ErrNotPaused by Resume if it is not: nothing is
@@ -39,51 +40,65 @@ func (a *Admin) Pause(ctx context.Context, vhost, queue string, n Note) error {
 	if err := checkNote(n); err != nil {
 		return failed("pause", queue, err)
 	}
-	return a.setPaused(ctx, Queue{vhost, queue}, true, n)
+	done, err := a.setPause(ctx, Queue{vhost, queue}, true, Pause{Note: n}, func(is map[string]string) bool {
+		return is["paused"] != "1" || is["message"] != ""
+	})
+	if err == nil && !done {
+		err = ErrPaused
+	}
+	return failed("pause", queue, err)
 }
 
 // Resume ends the pause of a queue. If a message holds the queue, its next step pauses it again. The Note may be empty.
 // After an error of the store the queue may or may not be paused; it is safe to repeat.
 func (a *Admin) Resume(ctx context.Context, vhost, queue string, n Note) error {
-	return a.setPaused(ctx, Queue{vhost, queue}, false, n)
+	done, err := a.setPause(ctx, Queue{vhost, queue}, false, Pause{Note: n}, func(is map[string]string) bool {
+		return is["paused"] == "1"
+	})
+	if err == nil && !done {
+		err = ErrNotPaused
+	}
+	return failed("resume", queue, err)
 }
 
-// HoldQueue pauses a queue for a message that cannot be counted, because it has no id. The Note says which consumer
-// does it, and why. Only Resume ends the pause. HoldQueue is safe to repeat after an error.
-func (c *Counter) HoldQueue(ctx context.Context, vhost, queue string, n Note) error {
-	err := c.setPaused(ctx, Queue{vhost, queue}, true, n)
-	if errors.Is(err, ErrPaused) {
-		return nil
-	}
-	return err
+// HoldQueue pauses a queue for a message that holds it: Start or Fail replied ReplyHeld, or the message has no ID and
+// cannot be counted. The Note says which consumer does it, and why. Resume ends the pause, and so does LimitMessage,
+// Reset or Skip of the message. HoldQueue does nothing if the queue is paused, or if the message holds it no more. It
+// is safe to repeat.
+func (c *Counter) HoldQueue(ctx context.Context, h Holding, n Note) error {
+	_, err := c.setPause(ctx, Queue{h.VHost, h.Queue}, true, Pause{n, &h}, func(is map[string]string) bool {
+		return is["paused"] != "1"
+	})
+	return failed("hold", h.Queue, err)
 }
 
-// setPaused pauses or resumes a queue. A pause for a message that holds the queue becomes the operator's, so that it
-// does not end with a decision about the message. After a resume the message still holds the queue: its next START
-// pauses it again.
-func (c *client) setPaused(ctx context.Context, of Queue, paused bool, n Note) error {
-	doing, already := "resume", ErrNotPaused
-	if paused {
-		doing, already = "pause", ErrPaused
+// setPause pauses or resumes a queue, if may allows it with the fields of the pause that is.
+func (c *client) setPause(ctx context.Context, of Queue, paused bool, p Pause, may func(map[string]string) bool) (
+	done bool, err error) {
+	n, names, fields := keptNote(p.Note), []string{docPause}, map[string]string{"paused": strconv.Itoa(rules.Flag(paused))}
+	if h := p.Holding; h != nil && h.ID != "" {
+		m := member(h.ID, h.Generation)
+		names = append(names, docRecord(m))
+		maps.Copy(fields, map[string]string{"message": m, "cause": string(h.Cause),
+			"id":         printable.Cut(h.ID, rules.MaxStoredID),
+			"generation": printable.Cut(h.Generation, rules.MaxStoredID)})
 	}
-	n = keptNote(n)
-	err := c.insist(ctx, of, []string{docPause}, func(now time.Time, docs []Doc) (Change, error) {
+	err = c.insist(ctx, of, names, func(now time.Time, docs []Doc) (Change, error) {
 		d := docs[0]
-		if d.Err != nil {
+		done = d.Err == nil && may(decodeFields(d.Data))
+		for _, record := range docs[1:] {
+			r, _ := rules.Decode(record.Data)
+			done = done && r.State == StateHeld
+		}
+		if !done {
 			return Change{}, d.Err
 		}
-		fields := decodeFields(d.Data)
-		if is := fields["paused"] == "1"; is == paused && !(paused && fields["only"] == "1") {
-			return Change{}, already
-		}
 		now = now.Truncate(time.Millisecond)
-		maps.Copy(fields, map[string]string{"paused": strconv.Itoa(rules.Flag(paused)), "by": n.By, "why": n.Why,
-			"at": decimal(now.UnixMilli())})
-		delete(fields, "only")
+		maps.Copy(fields, map[string]string{"by": n.By, "why": n.Why, "at": decimal(now.UnixMilli())})
 		d.Data, d.Expires = encodeFields(fields), now.Add(rules.PauseTTL)
-		return Change{Docs: []Doc{d}}, nil
+		return Change{Docs: []Doc{d}, Same: docs[1:]}, nil
 	})
-	return failed(doing, of.Name, err)
+	return done, err
 }
 
 // Pause is the pause of a queue.
@@ -92,24 +107,30 @@ type Pause struct {
 	Holding *Holding // the message for which the queue is paused; nil: none
 }
 
+// Holding is an exhausted message that holds its queue: its consumers keep the order of the whole queue, so it is not
+// dead-lettered. Its ID and Generation in the store are cut like those of a Record.
+type Holding struct {
+	Message
+	Cause Cause // why it is exhausted
+}
+
 // Paused returns the pause of a queue; nil without an error if the queue is not paused.
 func (a *Admin) Paused(ctx context.Context, vhost, queue string) (*Pause, error) {
 	h, err := a.fields(ctx, Queue{vhost, queue}, docPause)
-	if err != nil || h["paused"] != "1" {
-		return nil, failed("paused", queue, err)
-	}
-	return &Pause{parseNote(h), holdingOf(h, Queue{vhost, queue})}, nil
+	return pauseOf(h, Queue{vhost, queue}), failed("paused", queue, err)
 }
 
-// holdingOf reads the message that holds a queue from the fields of its pause; nil: none does.
-func holdingOf(h map[string]string, of Queue) *Holding {
-	if h["message"] == "" {
+// pauseOf reads a pause; nil: the queue is not paused.
+func pauseOf(h map[string]string, of Queue) *Pause {
+	if h["paused"] != "1" {
 		return nil
 	}
-	return &Holding{
-		Message: Message{VHost: of.VHost, Queue: of.Name, ID: h["id"], Generation: h["generation"]},
-		Cause:   Cause(h["cause"]), Since: millis(h["since"]), Only: h["only"] == "1",
+	p := &Pause{Note: parseNote(h)}
+	if h["message"] != "" {
+		m := Message{VHost: of.VHost, Queue: of.Name, ID: h["id"], Generation: h["generation"]}
+		p.Holding = &Holding{m, Cause(h["cause"])}
 	}
+	return p
 }
 
 // Consumers returns the processes that consumed a queue within the last minute, sorted by Consumer. A process that has

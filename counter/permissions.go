@@ -13,10 +13,10 @@ import (
 // needed are the commands that the steps and an Admin send, including those of the scripts. %s is a key of one queue: a
 // user may be allowed a command but not the keys.
 var needed = []string{
-	"ping", "evalsha x 1 %s", "eval x 1 %s", "time", "get %s", "set %s v", "hget %s f", "hset %s f v", "hincrby %s f 1",
+	"ping", "evalsha x 1 %s", "eval x 1 %s", "time", "get %s", "set %s v", "hset %s f v", "hincrby %s f 1",
 	"pexpire %s 1", "pttl %s",
 	"zadd %s 1 m", "zrem %s m", "zrangebyscore %s 0 1", "hgetall %s", "hmget %s f", "zremrangebyscore %s 0 1",
-	"zrevrangebyscore %s 1 0", "zcount %s 0 1", "zcard %s", "hdel %s f", "mget %s", "del %s",
+	"zrevrangebyscore %s 1 0", "zcount %s 0 1", "zcard %s", "mget %s", "del %s",
 }
 
 // neededOfCluster are the other commands that go-redis sends to a Cluster: to find the masters, to follow a slot that

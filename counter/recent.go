@@ -40,7 +40,7 @@ type recentRecord struct {
 }
 
 // aboutQueue are the documents of a queue that each step reads.
-var aboutQueue = []string{docLimit, docPause, docTombstones, docBreaker}
+var aboutQueue = []string{docLimit, docTombstones, docBreaker}
 
 // recall returns the documents of aboutQueue and then the records of steps, and the time by the store's clock. It loads
 // those that are not recent. A fresh message has no record yet.

@@ -395,7 +395,7 @@ func (r *specRun) one(s specStep) (Reply, error) {
 		})
 	case "OWN":
 		return by(func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
-			return rules.Limit(r, q, s.Attempts, note, now)
+			return rules.Limit(r, q, s.Attempts, now)
 		})
 	case "RESET":
 		return by(func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {

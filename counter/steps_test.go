@@ -132,9 +132,10 @@ func TestSteps(t *testing.T) {
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"), failFirst("b", again, "REQUEUE 1+0 fence 0"),
 			fail("a", reject, "EXHAUSTED 1+0 fence 0"),
 		}},
-		{"a late step of a message that holds its queue is told why the queue is held", []op{
-			end("a", false), failHolding("b", reject, "HELD 1+0 fence 0, rejected"), fail("c", again, "REQUEUE 2+0 fence 0"),
-			failHolding("a", Failure{Limit: testLimit, AtMost: 1}, "HELD 2+0 fence 0, rejected"),
+		{"a message that holds its queue goes on doing so until a consumer that holds none dead-letters it", []op{
+			failHolding("a", Failure{Limit: testLimit, AtMost: 1}, "HELD 1+0 fence 0, failed"),
+			failHolding("a", Failure{Limit: testLimit, AtMost: 1}, "HELD 1+0 fence 0, failed"),
+			failHolding("b", reject, "HELD 2+0 fence 0, rejected"), start("c", ModeShared, "EXHAUSTED 2+0 fence 0"),
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

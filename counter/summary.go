@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
@@ -62,24 +63,21 @@ func (a *Admin) State(ctx context.Context, vhost, queue string) (QueueState, err
 
 // state is State without the tombstones that expired.
 func (a *Admin) state(ctx context.Context, of Queue) (QueueState, error) {
-	now, docs, err := a.store.Load(ctx, of, docLimit, docPause, docTombstones, docBreaker, docUndecodable)
+	now, docs, err := a.store.Load(ctx, of, slices.Concat(aboutQueue, []string{docPause, docUndecodable})...)
 	if err != nil {
 		return QueueState{}, err
 	}
 	if docs[0].Err != nil {
 		return QueueState{}, limitError(docs[0].Err)
 	}
-	q, err := a.readQueue(docs, Message{VHost: of.VHost, Queue: of.Name})
+	q, err := a.readQueue(docs)
 	if err != nil {
 		return QueueState{}, err
 	}
 	s := QueueState{Time: now, Override: q.Override, Breaker: q.Breaker, Tombstones: q.Tombstones,
-		Undecodable: docs[4].Data}
+		Paused: pauseOf(decodeFields(docs[3].Data), of), Undecodable: docs[4].Data}
 	_, ignored := overrideOf(decodeFields(docs[0].Data))
 	s.Ignored = failed("limit", of.Name, ignored)
-	if q.Paused {
-		s.Paused = &Pause{q.Pause, q.Holding}
-	}
 	s.Consumers, err = a.consumers(ctx, of, s.Paused)
 	return s, err
 }
@@ -162,7 +160,7 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) erro
 				return nil
 			}
 			r := parseRecord(of, text)
-			if r.State != StateLive || r.Counted() == 0 && r.OpenToken == "" {
+			if r.IsOver() || r.Counted() == 0 && r.OpenToken == "" {
 				continue
 			}
 			late := IsForgotten(r, s.Breaker, s.Paused != nil || s.Waiting.Messages > 0, s.Time)

@@ -93,7 +93,7 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 		Failures: r.Failures, Crashes: r.Crashes, Suspect: r.Suspect, Skipped: r.State == counter.StateSkip,
 		Duplicate: r.PossibleDuplicate, OwnLimit: r.OwnLimit, LastError: r.Reason, Consumer: r.Consumer,
 	}
-	m.Holds = s.Holding != nil && s.Holding.ID == m.ID && m.exhausted()
+	m.Holds = r.State == counter.StateHeld
 	m.last = r.LastTime
 	if r.Move.Top > 0 && r.Due.After(m.last) {
 		m.last = r.Due
@@ -149,7 +149,7 @@ func stateOf(r counter.Record, s *Status) State {
 // blocks reports whether a message blocks. One that was only stopped, or
 // reset, does not.
 func blocks(r counter.Record) bool {
-	return (r.State == counter.StateLive || r.State == counter.StateSkip) && (r.Counted() > 0 || r.OpenToken != "")
+	return (!r.IsOver() || r.State == counter.StateSkip) && (r.Counted() > 0 || r.OpenToken != "")
 }
 
 // byLength puts the message that blocks for longest first, which in an ordered

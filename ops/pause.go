@@ -61,7 +61,7 @@ func (c Consumer) Silence() string {
 func planPause(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	p := &Pause{VHost: q.VHost, Queue: q.Name, Paused: true, Note: a.Note, why: a.Note, wait: a.Wait}
 	paused, err := q.Store.Paused(ctx, q.VHost, q.Name)
-	if paused != nil && (paused.Holding == nil || !paused.Holding.Only) { // else the pause becomes the operator's
+	if paused != nil && paused.Holding == nil { // else the pause becomes the operator's
 		p.Before, p.Note = true, paused.Note
 	}
 	if err == nil && !p.Before && q.Unconsumed != nil {

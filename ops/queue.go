@@ -139,7 +139,7 @@ func (q *Queue) current(ctx context.Context, id string, or ...counter.State) (co
 		return counter.Record{}, notYet(err)
 	}
 	i := slices.IndexFunc(records, func(r counter.Record) bool {
-		return r.State == counter.StateLive || slices.Contains(or, r.State)
+		return !r.IsOver() || slices.Contains(or, r.State)
 	})
 	if i < 0 {
 		return records[0], fmt.Errorf("message %q of queue %q: %w", id, q.Name, counter.ErrOver)

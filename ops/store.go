@@ -91,7 +91,7 @@ func (s *Status) pausedBy(p *counter.Pause) {
 	}
 	s.Paused = &p.Note
 	if h := p.Holding; h != nil {
-		s.Holding = &Holding{ID: h.ID, Cause: h.Cause, Since: h.Since, Only: h.Only}
+		s.Holding = &Holding{ID: h.ID, Cause: h.Cause, Since: p.At}
 	}
 }
 
@@ -152,8 +152,6 @@ type Holding struct {
 	ID    string        `json:"id"`
 	Cause counter.Cause `json:"cause"`
 	Since time.Time     `json:"since"`
-	// a decision about the message ends the pause; false: an operator paused the queue too
-	Only bool `json:"only"`
 }
 
 // waitingBy returns the messages that processes hold, the longest waiting first. It puts those with one reason

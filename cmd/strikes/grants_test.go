@@ -31,8 +31,8 @@ const (
 	reads        = "evalsha eval time mget hgetall pttl"
 	listsRecords = reads + " zrevrangebyscore"
 	countsDead   = listsRecords + " zcount"
-	allSteps     = "evalsha eval time get set hget hset hincrby pexpire pttl zadd zrem zrangebyscore hgetall " +
-		"zrevrangebyscore del hmget zremrangebyscore zcount mget zcard hdel"
+	allSteps     = "evalsha eval time get set hset hincrby pexpire pttl zadd zrem zrangebyscore hgetall " +
+		"zrevrangebyscore del hmget zremrangebyscore zcount mget zcard"
 )
 
 // TestGrants runs each command as a user who has exactly the permissions in docs/cli.md.

@@ -7,13 +7,10 @@ func End(r *Record, q *Queue, a Attempt, succeeded bool, now time.Time) (Reply, 
 	now = now.Truncate(time.Millisecond)
 	known := r.Tokens.Of(a.Token)
 	if known == KindNotCounted { // our reply was lost
-		return r.reply(ReplyEnded, 0, q, now), 0
+		return r.reply(ReplyEnded, 0, now), 0
 	}
-	switch {
-	case known == KindCrashed:
-		r.uncrash(q, a, now)
-	case succeeded && r.Counted() > 0:
-		q.free(r.Message, Note{By: a.Consumer, Why: "the message that held the queue was handled", At: now})
+	if known == KindCrashed {
+		r.uncrash(a.Token)
 	}
 	if known != KindFailed { // a FAIL whose reply was lost has counted it, which stands
 		r.remember(a.Token, KindNotCounted)
@@ -31,16 +28,17 @@ func End(r *Record, q *Queue, a Attempt, succeeded bool, now time.Time) (Reply, 
 	if r.Move.Top == 0 && (r.State == StateDone || r.TTL == 0) { // also if the store forgot, or our START is late
 		keep = KeepDone
 	}
-	return r.reply(ReplyEnded, 0, q, now), r.save(a.Consumer, keep, now)
+	return r.reply(ReplyEnded, 0, now), r.save(a.Consumer, keep, now)
 }
 
 // uncrash takes back that an attempt was counted as a crash: nothing is counted.
-func (r *Record) uncrash(q *Queue, a Attempt, now time.Time) {
-	q.free(r.Message, Note{By: a.Consumer, Why: "a crash of the message that held the queue turned out to be none",
-		At: now})
+func (r *Record) uncrash(token string) {
 	r.Crashes--
-	r.unnote(a.Token)
-	r.remember(a.Token, KindNotCounted)
+	r.unnote(token)
+	r.remember(token, KindNotCounted)
+	if r.State == StateHeld && r.Cause == CauseCrashed {
+		r.State = StateLive
+	}
 	if r.Counted() == 0 && r.State != StateDeadLetter { // its age begins anew
 		r.FirstTime, r.LastTime, r.Cause, r.Reason = time.Time{}, time.Time{}, "", ""
 	}
@@ -50,11 +48,11 @@ func (r *Record) uncrash(q *Queue, a Attempt, now time.Time) {
 func Moved(r *Record, q *Queue, copyNumber int64, now time.Time) (Reply, time.Duration) {
 	now = now.Truncate(time.Millisecond)
 	if r.Move.Top == 0 {
-		return r.reply(ReplyNone, 0, q, now), 0
+		return r.reply(ReplyNone, 0, now), 0
 	}
 	if copyNumber <= r.Move.CopyNumber {
-		return r.reply(ReplyMoved, 0, q, now), 0
+		return r.reply(ReplyMoved, 0, now), 0
 	}
 	r.Move.confirm(copyNumber)
-	return r.reply(ReplyMoved, 0, q, now), r.save(r.Consumer, q.TTL, now)
+	return r.reply(ReplyMoved, 0, now), r.save(r.Consumer, q.TTL, now)
 }

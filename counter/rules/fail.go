@@ -25,7 +25,7 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 	uncounted := refused || known == KindNotCounted && a.Progress.Breaker > 0 // our reply was lost
 	switch {
 	case known == KindCrashed && f.cause() == CauseNotCounted: // its process was taken for dead
-		r.uncrash(q, a, s.now)
+		r.uncrash(a.Token)
 		saves, uncounted = true, true
 	case known == KindCrashed: // the same count, now with the true cause
 		r.Crashes--
@@ -69,10 +69,12 @@ func Fail(r *Record, q *Queue, a Attempt, f Failure, now time.Time) (Reply, time
 		code = ReplySuperseded
 	case r.State == StateDeadLetter:
 		code = ReplyExhausted
-	case r.State == StateSkip:
+	case r.State == StateSkip, r.State == StateHeld && !a.HoldsQueue:
 		code, saves = s.exhaust(), true
 	case uncounted:
 		code = ReplyUncounted
+	case r.State == StateHeld:
+		code = ReplyHeld
 	case a.HoldsQueue && old:
 		code, saves = s.hold(CauseTooOld), true
 	case a.HoldsQueue && spent && decides:

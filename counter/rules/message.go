@@ -70,8 +70,8 @@ type Attempt struct {
 	MaxAge time.Duration
 
 	// HoldsQueue is set by a consumer that keeps the order of its whole queue. Where Start and Fail would exhaust the
-	// message, it holds the queue instead, which is paused in the same step: ReplyHeld. A limit of its own, Skip and
-	// Reset of the message end the pause.
+	// message, it stays at the head of the queue instead, until a limit of its own, Skip or Reset: ReplyHeld. Then call
+	// HoldQueue.
 	HoldsQueue bool
 
 	// Progress is set by a consumer with a breaker. Only Start and Fail use it. The rules expect its times by the store's

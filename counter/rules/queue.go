@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/strikesmq/strikes/internal/printable"
@@ -24,9 +23,6 @@ type Queue struct {
 	TTL        time.Duration // how long a record is kept after its last write
 	Override   *Override     // nil: the limits of the consumers are in force
 	Tombstones Tombstones
-	Paused     bool
-	Pause      Note     // of the pause, or of the last resume
-	Holding    *Holding // the last message that held the queue, until that is decided; nil: none
 	Breaker    Breaker
 	Judged     bool // the step asked the breaker
 }
@@ -80,16 +76,6 @@ func (n Note) ByAndWhy() (text string) {
 	return text
 }
 
-// Holding is a message that holds its queue: it is exhausted, and its consumers keep the order of the whole queue, so
-// it is not dead-lettered. The queue is paused until an operator decides.
-type Holding struct {
-	Message           // ID and Generation are cut like those of a Record
-	Cause   Cause     // why it is exhausted
-	Since   time.Time // when it began to hold the queue, by the store's clock
-	// a limit of its own, a Skip or a Reset of the message ends the pause; false: an operator paused the queue too
-	Only bool
-}
-
 // Tombstones counts the messages of a queue that consumers were told to dead-letter, each once: a repetition after a
 // lost reject is not counted within ten minutes. Messages without an id are not counted, nor those that the broker
 // dead-letters by itself (an expired TTL, its own delivery limit, a full queue). The store forgets the counts when no
@@ -99,33 +85,4 @@ type Tombstones struct {
 	Removed int64     // of Count: NoteRemoved noted that the dead letter left its queue
 	Expired int64     // of Count, not of Removed: the store has no tombstone any more, or only for an eighth of its TTL
 	Since   time.Time // of the first; zero if there is none
-}
-
-// holds reports whether a message holds the queue.
-func (q *Queue) holds(m Message) bool { return q.Holding != nil && q.Holding.Message == m }
-
-// hold has a message hold the queue.
-func (q *Queue) hold(r *Record, cause Cause, consumer string, now time.Time) {
-	is := q.holds(r.Message)
-	if !is {
-		q.Holding = &Holding{Message: r.Message, Since: now, Only: q.Holding != nil && q.Holding.Only}
-	}
-	q.Holding.Cause = cause
-	if !q.Paused || q.Holding.Only && !is {
-		q.Paused, q.Holding.Only = true, true
-		why := fmt.Sprintf("a message is exhausted after %s (%s): give it a higher limit or skip it",
-			printable.Plural(r.Counted(), "failed attempt"), cause)
-		q.Pause = Note{By: consumer, At: now, Why: why}
-	}
-}
-
-// free ends the hold of the queue, if the message holds it.
-func (q *Queue) free(m Message, n Note) {
-	if !q.holds(m) {
-		return
-	}
-	if q.Holding.Only {
-		q.Paused, q.Pause = false, n
-	}
-	q.Holding = nil
 }

@@ -20,6 +20,7 @@ const (
 	StateLive       State = ""          // its message gets another attempt
 	StateDeadLetter State = "exhausted" // dead-lettered, or about to be: the record is a tombstone
 	StateSkip       State = "skip"      // an operator skipped it: it is dead-lettered at its next step
+	StateHeld       State = "held"      // exhausted, but it stays at the head of its queue until an operator decides
 	StateDone       State = "done"      // handled; kept for ten minutes, for a lost ack
 	StateForeign    State = "foreign"   // no record: another program wrote to its key, and every step of the message fails
 )
@@ -118,6 +119,9 @@ func (t Tokens) Of(name string) Kind {
 
 // Counted is the number of counted attempts, which the limit bounds.
 func (r Record) Counted() int { return r.Failures + r.Crashes }
+
+// IsOver reports whether the generation gets no more attempts.
+func (r Record) IsOver() bool { return r.State != StateLive && r.State != StateHeld }
 
 // Since is when the message began to block: its first counted attempt, or the start of the open one if none was
 // counted.

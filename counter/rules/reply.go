@@ -18,7 +18,7 @@ const (
 	// Start, Fail, with Attempt.Delay: publish a copy with Reply.CopyNumber, then Moved, then ack
 	ReplyMove       ReplyCode = "MOVE"
 	ReplySuperseded ReplyCode = "SUPERSEDED" // Start, Fail, with Attempt.Delay: ack, a copy takes its place
-	ReplyHeld       ReplyCode = "HELD"       // Start, Fail, with Attempt.HoldsQueue: keep it; its queue is paused
+	ReplyHeld       ReplyCode = "HELD"       // Start, Fail, with Attempt.HoldsQueue: keep it, and call HoldQueue
 	// Fail, with Attempt.Progress: the failure is not counted: hold the delivery for its next attempt
 	ReplyUncounted ReplyCode = "UNCOUNTED"
 	ReplyBegun     ReplyCode = "BEGUN" // Begun: call the handler

@@ -63,13 +63,13 @@ func Start(r *Record, q *Queue, a Attempt, mode Mode, limit int, now time.Time) 
 	case runs > 0: // perhaps at another copy
 		s.rest = min(runs, MovePoll)
 		return end(ReplyWait, true)
-	case holds && r.Counted() > 0 && q.holds(r.Message):
-		return end(s.hold(q.Holding.Cause), true)
+	case holds && r.State == StateHeld:
+		return end(ReplyHeld, true)
 	case holds && spent:
 		return end(s.hold(r.Cause), true)
 	case holds && old:
 		return end(s.hold(CauseTooOld), true)
-	case spent || r.State == StateSkip:
+	case spent || r.State == StateSkip || r.State == StateHeld:
 		return end(s.exhaust(), true)
 	case old:
 		r.Cause = CauseTooOld
@@ -108,10 +108,10 @@ func Begun(r *Record, q *Queue, a Attempt, now time.Time) (Reply, time.Duration)
 	now = now.Truncate(time.Millisecond)
 	switch {
 	case r.OpenToken != a.Token || r.State != StateLive:
-		return r.reply(ReplyGone, 0, q, now), 0
+		return r.reply(ReplyGone, 0, now), 0
 	case r.OpenMode == ModeIsolated:
-		return r.reply(ReplyBegun, 0, q, now), 0
+		return r.reply(ReplyBegun, 0, now), 0
 	}
 	r.OpenMode = ModeIsolated
-	return r.reply(ReplyBegun, 0, q, now), r.save(a.Consumer, q.TTL, now)
+	return r.reply(ReplyBegun, 0, now), r.save(a.Consumer, q.TTL, now)
 }

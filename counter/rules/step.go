@@ -83,7 +83,7 @@ func (s *step) renew() {
 
 // hold has the message hold its queue.
 func (s *step) hold(cause Cause) ReplyCode {
-	s.queue.hold(s.Record, cause, s.a.Consumer, s.now)
+	s.State, s.Cause = StateHeld, cause
 	return ReplyHeld
 }
 
@@ -106,7 +106,7 @@ func (s *step) exhaust() ReplyCode {
 
 // end replies, and says how long the record is kept if it is to be saved or if something of a move changed.
 func (s *step) end(v ReplyCode, saves bool, consumer string) (Reply, time.Duration) {
-	reply := s.reply(v, s.inForce(), s.queue, s.now)
+	reply := s.reply(v, s.inForce(), s.now)
 	reply.PossibleDuplicate = s.double
 	if s.rest > 0 {
 		reply.Wait = s.rest
@@ -131,13 +131,10 @@ func (s *step) end(v ReplyCode, saves bool, consumer string) (Reply, time.Durati
 }
 
 // reply is the reply of a step with a reply and a limit in force.
-func (r *Record) reply(v ReplyCode, limit int, q *Queue, now time.Time) Reply {
+func (r *Record) reply(v ReplyCode, limit int, now time.Time) Reply {
 	reply := Reply{Code: v, Failures: r.Failures, Crashes: r.Crashes, Limit: limit, Fence: r.Fence, Wait: r.Left(now)}
 	if v == ReplyHeld || v == ReplyExhausted {
 		reply.Cause, reply.Reason = r.Cause, r.Reason
-	}
-	if v == ReplyHeld && q.holds(r.Message) {
-		reply.Cause = q.Holding.Cause
 	}
 	return reply
 }

@@ -3,8 +3,8 @@
 --
 -- KEYS:
 --   1  pause      hash. paused: 1 while the queue is paused, 0 after a resume; by, at, why: who did that, when and why.
---                 Without it the queue is not paused. Each read renews the TTL of a pause. Its other fields are in
---                 record.lua
+--                 Without it the queue is not paused. Each read renews the TTL of a pause. message (as in skips), id,
+--                 generation, cause: of the message for which the queue is paused, if there is one
 --   2  consumers  sorted set of "<digit of state> <reader> <consumer>" by the time of the last read. It has those of
 --                 the last minute
 --   3  skips      sorted set of "<id hash>:<generation hash>" by the time until which the skip is announced. The

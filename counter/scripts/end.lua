@@ -10,11 +10,7 @@
 return take(function(r, s, q)
   local succeeded, keep = ARGV[s.at + 7] == '1', tonumber(ARGV[s.at + 8])
   if s.known == 'e' then return 'ENDED' end -- our reply was lost
-  if s.known == 'c' then
-    rarely().uncrash(r, s, q)
-  elseif succeeded and r.failures + r.crashes > 0 then
-    rarely().free(s, q, s.consumer, 'the message that held the queue was handled')
-  end
+  if s.known == 'c' then rarely().uncrash(r, s) end
   if not s.known then r.tokens = r.tokens .. ';' .. s.token .. '=e' end -- a FAIL whose reply was lost stands
   if r.open == s.token then r.open, r.mode = '.', '.' end
   if succeeded then

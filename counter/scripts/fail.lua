@@ -54,7 +54,7 @@ return take(function(r, s, q)
   local stops = progress and rarely().judge(r, s, q, progress, fresh)
   local counts, saves, uncounted = false, r.open == s.token, stops or progress and known == 'e'
   if known == 'c' and ARGV[at + 8] == 'not-counted' then -- its process was taken for dead
-    rarely().uncrash(r, s, q)
+    rarely().uncrash(r, s)
     saves, uncounted = true, true
   elseif known == 'c' then -- the same count, now with the true cause
     rarely().turn(r, s, 'f')
@@ -89,14 +89,16 @@ return take(function(r, s, q)
     code = 'SUPERSEDED'
   elseif r.state == 'exhausted' then
     code = 'EXHAUSTED'
-  elseif r.state == 'skip' then
+  elseif r.state == 'skip' or r.state == 'held' and not holds_queue then
     code, saves = exhaust(r, s, q), true
   elseif uncounted then
     code = 'UNCOUNTED'
+  elseif r.state == 'held' then
+    code = 'HELD'
   elseif holds_queue and old then
-    code, saves = rarely().hold(r, s, q, 'too-old'), true
+    code, saves = hold(r, 'too-old'), true
   elseif holds_queue and spent and decides then
-    code, saves = rarely().hold(r, s, q, r.cause), true
+    code, saves = hold(r, r.cause), true
   elseif holds_queue and spent then -- it is not dead-lettered, even if another step has decided about it
     code = 'HELD'
   elseif old then

@@ -52,14 +52,8 @@
 --                 body   a fingerprint of the message, 1 to 32 of 0-9 a-f, to distinguish it from others with its id
 --
 -- START and FAIL of a consumer that keeps the order of its whole queue beyond the limit have the argument `hold`
--- after their other ones, before `delay`. Instead of the tombstone they then write, in the same call, which message
--- holds the queue, and pause it:
---   pause       <prefix>:{<vhost>/<queue>}:pause  as in control.lua. message: "<id hash>:<generation hash>" of the
---                                                 message that holds the queue; id, generation, cause, since: the
---                                                 same for people; only: 1 if the queue is paused for that message
---                                                 and for nothing else
--- An OWN, SKIP or RESET of that message, and an END that shows it was handled or not to be counted, remove these
--- fields, and end the pause if `only` is 1.
+-- after their other ones, before `delay`. Instead of writing the tombstone they then hold the message: it stays at the
+-- head of the queue until an operator gives it a limit, skips or resets it. The consumer pauses the queue.
 --
 -- START and FAIL of a consumer with a breaker have one more argument after these, and before `delay`:
 --   progress    "progress breaker patience began ended attempt failing", a text with single spaces
@@ -89,9 +83,8 @@
 -- Reply: a list with one entry for each step, in their order. An entry is an error, or
 --   { code, failures, crashes, limit in force, fence, wait in ms, cause, reason, double }
 -- The reply to a step with `delay` has one more number: the number for the copy of a moved message. cause and reason
--- are those of the last counted attempt if the reply is EXHAUSTED or HELD, else null. If the message holds its queue,
--- the cause of HELD is the one in `pause`, which a later failure does not change. double is 1 if this step is the first
--- sign that two messages have this id, else 0.
+-- are those of the last counted attempt if the reply is EXHAUSTED or HELD, else null. double is 1 if this step is the
+-- first sign that two messages have this id, else 0.
 --
 -- A record is one string: half the memory of a hash, and one command to read or write. It begins with a line of
 -- numbers and words, separated by one space. Times are Redis TIME in ms; 0 and . mean absent. In this order:
@@ -101,14 +94,15 @@
 --                         than all before it, whatever the clock does; at most 2^53
 --   suspect               1 once an attempt was found open: the message may have killed a process
 --   state binds           exhausted: a tombstone, in force until `binds`; done: handled, its ack is under way; skip:
---                         an operator wants it dead-lettered at its next step. `binds` is ten minutes after the first
---                         two. Else it is 0, with one exception: the message was handled, its ack was lost, and no
---                         attempt was counted since. Then START does not exhaust it, however low the limit
+--                         an operator wants it dead-lettered at its next step; held: exhausted, but it holds its
+--                         queue. `binds` is ten minutes after the first two. Else it is 0, with one exception: the
+--                         message was handled, its ack was lost, and no attempt was counted since. Then START does
+--                         not exhaust it, however low the limit
 --   due wait              when the next attempt may begin, and how many ms the last failure asked to wait. If the
 --                         clock is set back, the remaining wait is at most `wait`
 --   first last cause      time of the first counted attempt, ms from there to the last, and the cause of the last:
 --                         the word that FAIL was given, or crashed; of the tombstone of a skip: skipped, and the
---                         operator's reason; of a tombstone whose counts are below the limit, because the message was
+--                         operator's reason; of an exhausted message whose counts are below the limit, because it was
 --                         too old: too-old
 --   open mode since       the open attempt: its token; shared, reserved or isolated; and when START let it run. An
 --                         isolated attempt is reserved from its START to its BEGUN: its handler has not begun, so its
@@ -151,7 +145,7 @@ local NOTED = 16     -- attempts in the history
 local LINE = 120     -- bytes of a consumer or a reason in the history
 local LEASE = 30000  -- ms that a consumer has for a move, before another may repeat it
 local COPIES = 2147483647 -- copies of a message
-local PAUSED = 2592000000 -- ms that a pause, and the record of the message that holds a queue, are kept
+local PAUSED = 2592000000 -- ms that the record of a message that holds its queue is kept, as long as a pause
 local POLL = 10000   -- ms until a delivery asks again whether another attempt at its message still runs
 local REMOVED = 'removed %d+ 0 0\n$' -- the note that the dead letter was replayed or dropped
 
@@ -248,7 +242,7 @@ local function save(r, s, q, keep)
   if r.state == 'exhausted' then
     moves = s.died and 0 or q.ttl / 8
     if not find(r.notes, REMOVED) then set = q.dead end
-  elseif r.state == 'skip' or r.state == '.' and (r.failures + r.crashes > 0 or r.open ~= '.') then
+  elseif r.state == 'skip' or r.state ~= 'done' and (r.failures + r.crashes > 0 or r.open ~= '.') then
     set = q.index
   end
   local former = (r.listed ~= '0' or not r.was) and q.index -- an expired record may be in it
@@ -270,6 +264,12 @@ local function save(r, s, q, keep)
     if #past > 0 then call('ZREM', set, unpack(past)) end
   end
   call('SET', s.key, encode(r, ARGV[s.at + 2], ARGV[s.at + 3]), 'PX', keep == q.ttl and ARGV[1] or keep)
+end
+
+-- hold has a message hold its queue for a cause.
+local function hold(r, cause)
+  r.state, r.cause = 'held', cause
+  return 'HELD'
 end
 
 -- exhaust writes the tombstone.
@@ -324,7 +324,7 @@ end
 local created
 local function rarely()
   if created then return created end
-  local f, pause = {}, sub(KEYS[1], 1, -6) .. 'pause'
+  local f = {}
   created = f
 
   -- clear empties the record, except for its consumer, fence, starts, limit and the known attempts, which count no
@@ -355,43 +355,12 @@ local function rarely()
   end
 
   -- uncrash takes back that the attempt was counted as a crash: nothing is counted.
-  function f.uncrash(r, s, q)
-    f.free(s, q, s.consumer, 'a crash of the message that held the queue turned out to be none')
+  function f.uncrash(r, s)
     f.turn(r, s, 'e')
+    if r.state == 'held' and r.cause == 'crashed' then r.state = '.' end
     if r.failures + r.crashes == 0 and r.state ~= 'exhausted' then -- its age begins anew
       r.first, r.last, r.cause, r.reason = '0', '0', '.', ''
     end
-  end
-
-  -- holds returns the cause for which the message holds its queue; nil: it does not.
-  function f.holds(s, q)
-    local message, cause = unpack(call('HMGET', pause, 'message', 'cause'))
-    return message == sub(s.key, #q.index - 2) and (cause or '') or nil
-  end
-
-  -- hold has the message hold its queue for a cause.
-  function f.hold(r, s, q, cause)
-    local is, member = f.holds(s, q), sub(s.key, #q.index - 2)
-    local paused, only = unpack(call('HMGET', pause, 'paused', 'only'))
-    if not is then
-      call('HSET', pause, 'message', member, 'id', ARGV[s.at + 2], 'generation', ARGV[s.at + 3], 'since', q.now)
-    end
-    call('HSET', pause, 'cause', cause)
-    if paused ~= '1' or only == '1' and not is then
-      local n = r.failures + r.crashes
-      local attempts = n == 1 and '1 failed attempt' or format('%d failed attempts', n)
-      local why = 'a message is exhausted after ' .. attempts .. ' (' .. cause .. '): give it a higher limit or skip it'
-      call('HSET', pause, 'paused', '1', 'only', '1', 'by', s.consumer, 'at', q.now, 'why', why)
-    end
-    call('PEXPIRE', pause, PAUSED)
-    return 'HELD'
-  end
-
-  -- free ends the pause that hold began, if the message holds the queue.
-  function f.free(s, q, by, why)
-    if not f.holds(s, q) then return end
-    if call('HGET', pause, 'only') == '1' then call('HSET', pause, 'paused', '0', 'by', by, 'at', q.now, 'why', why) end
-    call('HDEL', pause, 'message', 'id', 'generation', 'cause', 'since', 'only')
   end
 
   -- breaker reads the breaker of the queue, and notes the successes of the process in it. It is the function Learn of
@@ -553,7 +522,6 @@ local function take(decide)
       if keep then save(r, s, q, keep) end
       local cause, reason = false, false -- no other reply needs the reason, which may be long
       if code == 'EXHAUSTED' or code == 'HELD' then cause, reason = r.cause ~= '.' and r.cause, r.reason end
-      if code == 'HELD' then cause = rarely().holds(s, q) or cause end
       replies[n - 4] = { code, r.failures + 0, r.crashes + 0, s.limit, r.fence + 0, s.rest or max(0, left),
         cause, reason, s.double and 1 or 0, s.copy and (r.top or 0) }
     else -- it fails this step and no other

@@ -19,8 +19,8 @@
 --   SUSPECT    (shared only) the message may have killed a process: let no other handler run, then START isolated
 --              with the same token
 --   EXHAUSTED  dead-letter the message without running the handler
---   HELD       (with `hold` only) the message holds its queue, which is paused: keep the delivery until the pause
---              ends the session, and START again with another token meanwhile, once a second
+--   HELD       (with `hold` only) the message holds its queue: pause the queue, and keep the delivery until the pause
+--              ends the session. If it does not, START again with another token
 --   MOVE       (with `delay` only) publish a copy with the copy number of the reply, then ack. No attempt is open
 --   SUPERSEDED      (with `delay` only) ack the delivery without running the handler. No attempt is open
 --
@@ -76,17 +76,16 @@ local function start(r, s, q)
   local spent = failed >= s.limit and r.binds == '0' -- else it was handled, and no attempt was counted since
   if progress and oldest > 0 then oldest = oldest + rarely().outage(r, s, q, progress) end
   local old = oldest > 0 and r.last + 0 > oldest and failed > 0 and r.own == '0' and r.binds == '0'
-  local held = holds_queue and failed > 0 and runs <= 0 and rarely().holds(s, q)
   local code, keep = nil, q.ttl
   if runs > 0 then -- perhaps at another copy
     code, s.rest = 'WAIT', min(runs, POLL)
-  elseif held then
-    code = rarely().hold(r, s, q, held)
+  elseif holds_queue and r.state == 'held' then
+    code = 'HELD'
   elseif holds_queue and spent then
-    code = rarely().hold(r, s, q, r.cause)
+    code = hold(r, r.cause)
   elseif holds_queue and old then
-    code = rarely().hold(r, s, q, 'too-old')
-  elseif spent or r.state == 'skip' then
+    code = hold(r, 'too-old')
+  elseif spent or r.state == 'skip' or r.state == 'held' then
     code = exhaust(r, s, q)
   elseif old then
     r.cause = 'too-old'

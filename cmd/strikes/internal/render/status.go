@@ -68,13 +68,11 @@ func Status(s ops.Status) string {
 
 func (p *page) paused(s ops.Status) {
 	text := s.Paused.Text()
-	if s.Holding == nil || !s.Holding.Only {
-		text += "; strikes resume ends it"
-	}
-	p.add("paused    %s", text)
 	if s.Holding == nil {
+		p.add("paused    %s; strikes resume ends it", text)
 		return
 	}
+	p.add("paused    %s", text)
 	message := shell.Operands(s.Queue, s.Holding.ID)
 	p.add("blocked by %s for %s: exhausted, %s", printable.Name(s.Holding.ID),
 		printable.Rough(s.Time.Sub(s.Holding.Since)), printable.Line(string(s.Holding.Cause), 40))
