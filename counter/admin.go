@@ -27,8 +27,8 @@ func (a *Admin) Now(ctx context.Context) (time.Time, error) {
 
 // Get returns the records of all generations of an id in a queue, newest first; none if nothing is kept of it. Values
 // that another program wrote to a record's key are among them, with StateForeign. Get reads the names in
-// the queue's sets, a few thousand per round trip. A generation that succeeded within the last ten minutes is found
-// only if it was the first.
+// the queue's sets, a few thousand per round trip. A generation that succeeded within the last ten minutes, or whose
+// dead letter was replayed or dropped, is found only if it was the first.
 func (a *Admin) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
 	all, err := a.GetAll(ctx, vhost, queue, []string{id})
 	return all[id], err
@@ -61,8 +61,8 @@ func (a *Admin) GetAll(ctx context.Context, vhost, queue string, ids []string) (
 	return all, nil
 }
 
-// Forget deletes the records of all generations of an id in a queue, counts and tombstones, and returns how many there
-// were. It does not stop an open attempt; if that fails, it is the first one counted in a new record. After an error
+// Forget deletes the records of the generations of an id that Get finds, counts and tombstones, and returns how many
+// there were. It does not stop an open attempt; if that fails, it is the first one counted in a new record. After an error
 // the records may or may not be deleted; it is safe to repeat.
 func (a *Admin) Forget(ctx context.Context, vhost, queue, id string) (int, error) {
 	members, err := a.generationsOf(ctx, vhost, queue, id)
@@ -86,7 +86,7 @@ func (a *Admin) generationsOf(ctx context.Context, vhost, queue string, ids ...s
 			members = append(members, member(id, ""))
 		}
 	}
-	for _, set := range []string{setIndex, setDead, setRemoved} {
+	for _, set := range []string{setIndex, setDead} {
 		for found, err := range a.pages(ctx, Queue{vhost, queue}, set, Entry{}, scanned) {
 			if err != nil {
 				return nil, err

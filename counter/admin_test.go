@@ -77,42 +77,6 @@ func TestGetAll(t *testing.T) {
 	}
 }
 
-// TestGetFindsRemovedGenerations: Get finds both tombstones of a message that was dead-lettered and replayed twice,
-// until Forget deletes them. An expired tombstone leaves the set.
-func TestGetFindsRemovedGenerations(t *testing.T) {
-	for _, s := range stores(t) {
-		die := func(m Message) {
-			need(t, errOf(s.Fail(t.Context(), attempt(m, "a"), Failure{Cause: CauseFailed, Limit: 1})))
-			need(t, s.NoteRemoved(t.Context(), m.VHost, m.Queue, []Message{m}))
-		}
-		of := Queue{"/", "orders"}
-		first, second, third := message("1"), message("1"), message("2")
-		second.Generation, third.Generation = "1@1700000000", "1@1700000000"
-		die(first)
-		s.age(t, time.Hour, first)
-		die(second)
-		records, err := s.Get(t.Context(), "/", "orders", "1")
-		need(t, err)
-		if diff := cmp.Diff([]string{"1@1700000000", ""}, generations(records)); diff != "" {
-			t.Errorf("%s: generations -want +got:\n%s", s.name, diff)
-		}
-		if n, err := s.Counter.Admin().Forget(t.Context(), "/", "orders", "1"); n != 2 || err != nil {
-			t.Errorf("%s: forgot %d records, %v", s.name, n, err)
-		}
-		removed := func() []string {
-			found, err := s.Counter.store.Page(t.Context(), of, setRemoved, Entry{}, page)
-			need(t, err)
-			return namesOf("", found)
-		}
-		die(second)
-		s.age(t, 8*24*time.Hour, second)
-		die(third)
-		if got := removed(); !slices.Equal(got, []string{member("2", third.Generation)}) {
-			t.Errorf("%s: the set of removed generations has %q", s.name, got)
-		}
-	}
-}
-
 // TestGetInALargeIndex: the generations are found however much else the queue has.
 func TestGetInALargeIndex(t *testing.T) {
 	for _, c := range counters(t) {

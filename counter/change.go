@@ -298,9 +298,8 @@ func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 const moveAgain = time.Second
 
 // place puts a record into the set where it belongs, as save in scripts/record.lua does. The index has the records that
-// an operator may want to see, dead the tombstones whose dead letters were not removed. removed, which the scripts do
-// not know, has the other tombstones of later generations, because only a search finds these. was is the record before
-// the step; died: the step wrote the tombstone.
+// an operator may want to see, dead the tombstones whose dead letters were not removed. was is the record before the
+// step; died: the step wrote the tombstone.
 func place(r *Record, was Record, died bool, ttl, keep time.Duration, now time.Time) (moves []Member) {
 	name, set, every := member(r.ID, r.Generation), "", moveAgain
 	expires := now.Add(keep).Add(keep) // twice keep may overflow
@@ -325,10 +324,6 @@ func place(r *Record, was Record, died bool, ttl, keep time.Duration, now time.T
 	if former != "" && former != set {
 		moves = append(moves, Member{Set: former, Name: name, Gone: true})
 		r.Listed = time.Time{}
-		if !r.Removed.IsZero() && r.Generation != "" {
-			moves = append(moves, Member{Set: setRemoved, Name: name, Score: now.Add(keep).UnixMilli(),
-				Expires: expires})
-		}
 	}
 	if set != "" && (r.Listed.IsZero() || now.Sub(r.Listed).Abs() >= every || keep > ttl) {
 		moves = append(moves, Member{Set: set, Name: name, Score: now.Add(keep).UnixMilli(), Expires: expires})
@@ -349,7 +344,7 @@ func (c *client) forget(ctx context.Context, of Queue, members []string) (n int,
 			}
 			n++
 			change.Docs = append(change.Docs, Doc{Name: d.Name, Version: d.Version, Any: d.Err != nil})
-			for _, set := range []string{setIndex, setDead, setRemoved} {
+			for _, set := range []string{setIndex, setDead} {
 				change.Sets = append(change.Sets, Member{Set: set, Name: members[i], Gone: true})
 			}
 		}

@@ -89,20 +89,15 @@ func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
 	}
 	// An announcement lets the process that holds the message end its wait. Those that are over go.
 	of := Queue{m.VHost, m.Queue}
-	err = a.insist(ctx, of, nil, func(now time.Time, _ []Doc) (Change, error) {
-		past, err := a.past(ctx, of, setSkips, now)
+	err = a.insist(ctx, of, nil, func(now time.Time, _ []Doc) (change Change, err error) {
+		past, err := a.store.Page(ctx, of, setSkips, Entry{Score: now.UnixMilli()}, page)
+		for _, e := range past {
+			change.Sets = append(change.Sets, Member{Set: setSkips, Name: e.Name, Gone: true})
+		}
 		until := now.Add(skipAnnounced)
-		return Change{Sets: append(past, Member{Set: setSkips, Name: member(m.ID, m.Generation), Score: until.UnixMilli(),
-			Expires: until.Add(time.Minute)})}, err
+		change.Sets = append(change.Sets, Member{Set: setSkips, Name: member(m.ID, m.Generation), Score: until.UnixMilli(),
+			Expires: until.Add(time.Minute)})
+		return change, err
 	})
 	return failed("skip", m.Queue, err)
-}
-
-// past returns changes that remove members of a set whose score, a time, is before now: one page at most.
-func (c *client) past(ctx context.Context, of Queue, set string, now time.Time) (gone []Member, err error) {
-	found, err := c.store.Page(ctx, of, set, Entry{Score: now.UnixMilli()}, page)
-	for _, e := range found {
-		gone = append(gone, Member{Set: set, Name: e.Name, Gone: true})
-	}
-	return gone, err
 }

@@ -146,7 +146,6 @@ const (
 
 	setIndex     = "index"
 	setDead      = "dead"
-	setRemoved   = "removed" // tombstones of later generations whose dead letters were replayed or dropped
 	setSkips     = "skips"
 	setConsumers = "consumers"
 	setAudit     = "audit"

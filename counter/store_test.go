@@ -168,7 +168,7 @@ func (c *client) age(t rapid.TB, d time.Duration, ms ...Message) {
 		}
 		older.Docs = append(older.Docs, Doc{Name: doc.Name, Data: rules.Encode(e), Expires: doc.Expires.Add(-d), Any: true})
 	}
-	for _, set := range []string{setIndex, setDead, setRemoved} {
+	for _, set := range []string{setIndex, setDead} {
 		entries, errOf := c.store.Page(ctx, of, set, Entry{}, scanned)
 		err = errors.Join(err, errOf)
 		for _, e := range entries {
@@ -180,7 +180,7 @@ func (c *client) age(t rapid.TB, d time.Duration, ms ...Message) {
 	if c.rdb == nil {
 		return
 	}
-	for _, set := range []string{setIndex, setDead, setRemoved} { // a Save never has a set expire earlier
+	for _, set := range []string{setIndex, setDead} { // a Save never has a set expire earlier
 		key := c.opts.queueKey(of.VHost, of.Name) + set
 		if left := c.rdb.PTTL(ctx, key).Val(); left > 0 {
 			need(t, c.rdb.PExpire(ctx, key, left-d).Err())

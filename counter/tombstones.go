@@ -3,7 +3,6 @@ package counter
 import (
 	"context"
 	"slices"
-	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
 )
@@ -32,16 +31,6 @@ func (a *Admin) NoteRemoved(ctx context.Context, vhost, queue string, messages [
 		}
 		if _, err := a.changeAll(ctx, "note removed", Queue{vhost, queue}, of, rules.Remove); err != nil {
 			return err
-		}
-		if !slices.ContainsFunc(of, func(m Message) bool { return m.Generation != "" }) {
-			continue
-		}
-		err := a.insist(ctx, Queue{vhost, queue}, nil, func(now time.Time, _ []Doc) (Change, error) {
-			past, err := a.past(ctx, Queue{vhost, queue}, setRemoved, now)
-			return Change{Sets: past}, err
-		})
-		if err != nil {
-			return failed("note removed", queue, err)
 		}
 	}
 	return nil
