@@ -147,8 +147,8 @@ func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confi
 }
 
 // part returns how many messages to publish together. The first message to a queue goes alone, because the queue may be
-// gone. A stream must settle few messages of a window beside one that it must skip: of 40 such streams of a classic
-// queue, 6 returned the messages that they had received since in another order (3.10).
+// gone. A stream can settle only few messages of a window beside one that it must skip: more than 32 need the consumer of
+// land, which takes a message that follows, and returns it behind the others.
 func (w *replaying) part(window []*Message) int {
 	if w.source.canSkip() {
 		return len(window)
