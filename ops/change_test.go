@@ -54,19 +54,6 @@ func TestTakingAnOwnLimitBack(t *testing.T) {
 	}
 }
 
-// TestOwnLimitOfADeadLetter: the answer says that the message is dead-lettered, and is no refusal of a change.
-func TestOwnLimitOfADeadLetter(t *testing.T) {
-	q, c := queueAt(t)
-	m := counter.Message{VHost: "/", Queue: "orders", ID: "m"}
-	if _, err := c.Fail(t.Context(), counter.Attempt{Message: m, Token: "a"}, counter.Failure{Limit: 1}); err != nil {
-		t.Fatal(err)
-	}
-	want := `no limit is in force for the dead-lettered message "m" of queue "orders" in virtual host "/"`
-	if _, err := q.OwnLimit(t.Context(), "m"); !errors.Is(err, ErrNone) || err.Error() != want {
-		t.Errorf("got %v, want %s", err, want)
-	}
-}
-
 // TestMaxAgeBesideALimit: a maximal age leaves the limit of the queue as it is, so a message within that limit is not
 // dead-lettered by it, whatever the limit of its consumers.
 func TestMaxAgeBesideALimit(t *testing.T) {

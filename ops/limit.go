@@ -30,19 +30,6 @@ type Limit struct {
 	why     counter.Note
 }
 
-// Limit returns the limit that is set for the queue, or an error that wraps ErrNone.
-func (q *Queue) Limit(ctx context.Context) (Limit, error) {
-	set, err := q.Store.Limit(ctx, q.VHost, q.Name)
-	if err != nil {
-		return Limit{}, err
-	}
-	if set == nil {
-		return Limit{}, noneError{fmt.Sprintf("no limit is set for queue %q in virtual host %q: its consumers use their own",
-			q.Name, q.VHost)}
-	}
-	return q.LimitOf(*set), nil
-}
-
 // LimitOf returns an override of the store.
 func (q *Queue) LimitOf(o counter.Override) Limit {
 	l := Limit{VHost: q.VHost, Queue: q.Name, Attempts: o.Limit(), Note: o.Note}
@@ -105,40 +92,29 @@ func planClear(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	if a.ID != "" {
 		return q.planOwn(ctx, a.ID, 0, a.Note)
 	}
-	l, err := q.Limit(ctx)
-	switch {
+	l := Limit{VHost: q.VHost, Queue: q.Name}
+	switch set, err := q.Store.Limit(ctx, q.VHost, q.Name); {
 	case errors.Is(err, counter.ErrOverride), errors.Is(err, counter.ErrForeign):
-		l = Limit{VHost: q.VHost, Queue: q.Name}
 	case err != nil:
 		return nil, err
+	case set == nil:
+		return nil, noneError{fmt.Sprintf("no limit is set for queue %q in virtual host %q: its consumers use their own",
+			q.Name, q.VHost)}
+	default:
+		l = q.LimitOf(*set)
 	}
 	l.why = a.Note
 	return q.planned(ctx, l, nil)
 }
 
-// OwnLimit returns the limit of one message alone, or an error that wraps ErrNone. The note is in the audit log alone.
-func (q *Queue) OwnLimit(ctx context.Context, id string) (Limit, error) {
-	r, err := q.current(ctx, id)
-	switch {
-	case errors.Is(err, counter.ErrOver):
-		found := map[counter.State]string{counter.StateDone: "handled", counter.StateSkip: "skipped"}[r.State]
-		err = q.None("no limit is in force for the %s message %q", cmp.Or(found, "dead-lettered"), id)
-	case err == nil && r.OwnLimit == 0:
-		err = q.None("no limit of its own is set for message %q", id)
-	}
-	return Limit{VHost: q.VHost, Queue: q.Name, ID: id, Attempts: r.OwnLimit}, err
-}
-
 // planOwn finds the effect of a limit of its own on one message; attempts are 1 or more, or 0 to take it back.
 func (q *Queue) planOwn(ctx context.Context, id string, attempts int, why counter.Note) (Plan, error) {
-	if attempts == 0 {
-		if _, err := q.OwnLimit(ctx, id); err != nil {
-			return nil, err
-		}
-	}
 	r, err := q.current(ctx, id)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case attempts == 0 && r.OwnLimit == 0:
+		return nil, q.None("no limit of its own is set for message %q", id)
 	}
 	override, err := q.Override(ctx)
 	if err != nil {
