@@ -67,6 +67,14 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 	if err := checkQueues(o.queues); err != nil {
 		return err
 	}
+	for _, queue := range o.queues {
+		switch err := o.RefuseMissing(ctx, queue); {
+		case errors.Is(err, broker.ErrNotFound), broker.MissingVHost(err): // it may be declared later
+			fmt.Fprintf(a.Err, "strikes: warning: %s\n", printable.Text(err.Error(), ""))
+		case err != nil:
+			return err
+		}
+	}
 	b, err := o.Broker()
 	if err != nil {
 		return err
@@ -88,26 +96,7 @@ func (a *app) export(ctx context.Context, o exportOptions) (err error) {
 		return err
 	}
 	fmt.Fprintf(a.Err, "strikes: serving http://%s/metrics\n", listener.Addr())
-	var checking sync.WaitGroup
-	defer checking.Wait()
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	checking.Go(func() {
-		for _, queue := range o.queues {
-			switch err := o.RefuseMissing(ctx, queue); {
-			case err == nil, ctx.Err() != nil:
-			case errors.Is(err, broker.ErrNotFound), broker.MissingVHost(err): // it may be declared later
-				fmt.Fprintf(a.Err, "strikes: warning: %s\n", printable.Text(err.Error(), ""))
-			default:
-				stop(err)
-			}
-		}
-	})
-	err = serve(ctx, listener, brief(mux))
-	if refused := context.Cause(ctx); !errors.Is(refused, context.Canceled) {
-		err = errors.Join(refused, err)
-	}
-	return err
+	return serve(ctx, listener, brief(mux))
 }
 
 // source is where the figures come from: an *ops.Collector.
