@@ -50,7 +50,6 @@ func Run(ctx context.Context, s Streams, root *cobra.Command, args []string) int
 	root.SetUsageTemplate(usage)
 	root.SetHelpTemplate("{{.UsageString}}")
 	root.SetFlagErrorFunc(flagMisuse)
-	root.SetHelpCommand(helpCommand())
 	root.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return cmp.Or(aliases[name], pflag.NormalizedName(name))
 	})

@@ -86,22 +86,3 @@ func servers(cmd *cobra.Command) string {
 	})
 	return strings.Join(names, " ")
 }
-
-// helpCommand is cobra's, but an unknown command is an error.
-func helpCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "help [COMMAND…]", Short: "show the help of a command, as its --help does, or a topic",
-		Example: "  strikes help consume\n  strikes help dead replay\n  strikes help servers",
-		RunE: func(cmd *cobra.Command, names []string) error {
-			of, rest, err := cmd.Root().Find(names)
-			if err != nil {
-				return err
-			}
-			if len(rest) > 0 {
-				return refuseUnknown(of, rest)
-			}
-			of.InitDefaultHelpFlag()
-			return of.Help()
-		},
-	}
-}
