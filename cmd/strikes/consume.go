@@ -74,19 +74,9 @@ killed with SIGKILL, Linux kills CMD but not its children. So let a shell exec
 the handler: sh -c 'exec ./handle-order'. A QUEUE that begins with - comes after
 a -- of its own: consume -- -q -- CMD.
 
-With --http URL instead of CMD each message is a POST. docs/push.md lists the
-request's headers; redirects are not followed. The response's status decides:
-  2xx            done
-  409, 410, 422  dead-letter the message now
-  429, 503       not counted; the message waits for Retry-After (5m at most) or
-                 the backoff. The same if there is no connection
-  502            not counted; the next attempt is isolated, because the message
-                 may have killed the endpoint's process. The same if the
-                 connection ends before the response. In an isolated attempt
-                 both are a failure
-  408            a failure; if it closes an idle connection, the message is
-                 posted again at once, on a new one
-  any other      a failure; the first KiB of the response is its reason
+With --http URL instead of CMD each message is a POST, and the status of the
+response decides: 2xx is done; 409, 410 and 422 dead-letter the message now;
+429 and 503 do not count; any other is a failure. docs/push.md says more.
 
 consume refuses to start (exit 2) on a queue whose failed messages would be lost
 or lose their position. Once started, it survives outages of broker and store.

@@ -127,13 +127,12 @@ func TestWordsAreExplained(t *testing.T) {
 		{"words", []string{"counter list", "counter get"}, []string{string(ops.Running), string(ops.Retrying),
 			string(ops.WasReset), string(ops.Skipped), string(ops.DeadLettered), string(ops.Done)}},
 		{"dead-letters", []string{"dead list", "dead show", "dead replay", "dead drop", "lane replay", "status"}, kinds},
-		{"words", []string{"status"}, []string{string(ops.Running), string(ops.Isolated), string(ops.Left),
-			string(ops.Waiting), string(ops.Ready), string(ops.Forgotten)}},
 		{"words", nil, []string{"breaker", "doubt", "probe"}},
-		{"words", nil, []string{
+		{"", nil, []string{ // of JSON: only docs/cli.md explains them
 			string(ops.TroubleRoute), string(ops.TroubleBlocked), string(ops.TroubleUnaccounted),
 			string(ops.TroubleUnsafe), string(ops.TroubleStopped), string(ops.TroubleLanes),
-			string(ops.TroubleRetrying), string(ops.TroubleDead),
+			string(ops.TroubleRetrying), string(ops.TroubleDead), string(ops.Running), string(ops.Isolated),
+			string(ops.Left), string(ops.Waiting), string(ops.Ready), string(ops.Forgotten),
 		}},
 	}
 	readme, err := os.ReadFile("../../docs/cli.md")
@@ -141,7 +140,7 @@ func TestWordsAreExplained(t *testing.T) {
 	for _, tt := range tests {
 		topic := "\n" + helpText(t, tt.topic)
 		for _, word := range tt.words {
-			if !strings.Contains(topic, "\n  "+word+"  ") {
+			if tt.topic != "" && !strings.Contains(topic, "\n  "+word+"  ") {
 				t.Errorf("strikes help %s does not explain %q", tt.topic, word)
 			}
 			if !strings.Contains(string(readme), "`"+word+"`") {

@@ -46,13 +46,6 @@ route. A dead letter is missing until its record expires, or until strikes
 counter reset QUEUE ID accepts that it is gone. strikes help dead-letters says
 how the queue is found.
 
-"not known to the store" are messages in the dead-letter queue beyond those that
-the store counts. Their records were reset, or they are of another queue. Else
-the broker or another program dead-lettered them, copies were put there by hand,
-or the store has lost its data. A copy stays when its lane is released, and as
-long as it is there it hides one message that is missing: status compares
-numbers.
-
 Only the management API reports rates, unacked and waiting messages, and those
 that others consumed from the dead-letter queue. Its figures are up to 10 s old,
 so those of the queue are under "earlier".`,

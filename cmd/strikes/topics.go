@@ -102,24 +102,4 @@ died. FAILURES counts all others, also those that killed an endpoint.
   dead-lettered  it got all its attempts, or was rejected or skipped
   done           handled; kept for ten minutes
 
-state in status QUEUE --json:
-  running           an attempt runs
-  running isolated  no other handler runs in its process
-  left running      but the queue has no consumer
-  waiting           for its next attempt
-  ready             for the next consumer
-  forgotten         no consumer took it for 5 minutes
-
-trouble in status --json without QUEUE, the worst first:
-  route        its dead letters reach no queue: they are lost, or consumers hold
-               them
-  blocked      a message has blocked for over a minute, or cannot be decoded
-  unaccounted  dead letters are missing
-  unsafe       the doctor finds another error
-  stopped      messages wait: the queue is paused, has no consumer, or no message
-               succeeds
-  lanes        lanes are blocked
-  retrying     messages failed, and get more attempts
-  dead         it has dead letters
-
 KIND in dead list: strikes help dead-letters.`
