@@ -50,7 +50,6 @@ func TestReadOnlyStore(t *testing.T) {
 		{cli.ExitOK, []string{"status", queue}},
 		{cli.ExitOK, []string{"counter", "list", queue}},
 		{cli.ExitOK, []string{"counter", "get", queue, "a"}},
-		{cli.ExitNothing, []string{"limit", "get", queue}},
 		{cli.ExitDenied, []string{"limit", "set", "--why", "why", queue, "--max-retries", "4"}},
 		{cli.ExitDenied, []string{"limit", "set", "--why", "why", "--id", "a", "--max-retries", "5", queue}},
 		{cli.ExitDenied, []string{"counter", "reset", "--yes", "--why", "why", queue, "a"}},
