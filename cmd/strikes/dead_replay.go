@@ -86,7 +86,11 @@ func (c *deadReplay) run(ctx context.Context, queue string, ids []string) error 
 	r.OnMessage = t.message
 	result, err := q.dead.Replay(ctx, r)
 	end(result.Done, err)
-	fmt.Fprintln(c.Err, replaySummary(result)+t.why())
+	fmt.Fprintln(c.Err, replaySummary(result))
+	if t.strays > 0 {
+		fmt.Fprintf(c.Err, "%d left because they do not say where they died; dead drop --to FILE takes them, and publish "+
+			"--ndjson QUEUE <FILE publishes them\n", t.strays)
+	}
 	q.warnUnrecorded(result.RecordsErr)
 	if err = cmp.Or(err, t.failed); err != nil {
 		return q.fail(c.goOn(err, result.Done))
@@ -150,7 +154,7 @@ type report struct {
 
 	failed error // the first of printing
 
-	strays, unroutable int // of those left
+	strays int // of those left
 }
 
 // leftShown is how many of those that are left are named.
@@ -159,11 +163,8 @@ const leftShown = 20
 // message reports one dead letter.
 func (t *report) message(l *deadletter.Message, err error) {
 	t.want.saw(l)
-	switch {
-	case errors.Is(err, deadletter.ErrNoOrigin):
+	if errors.Is(err, deadletter.ErrNoOrigin) {
 		t.strays++
-	case errors.Is(err, publisher.ErrUnroutable):
-		t.unroutable++
 	}
 	if t.json != nil {
 		out := map[string]any{"id": l.ID, "fingerprint": l.Fingerprint, "replayed": err == nil}
@@ -181,19 +182,6 @@ func (t *report) message(l *deadletter.Message, err error) {
 	if t.left++; t.left <= leftShown {
 		fmt.Fprintf(t.Err, "not replayed: %s\n", printable.Text(cli.Plain(err), ""))
 	}
-}
-
-// why says why some were left, and what to do.
-func (t *report) why() string {
-	var b strings.Builder
-	if t.strays > 0 {
-		fmt.Fprintf(&b, "\n%d left because they do not say where they died; dead drop --to FILE takes them, and publish "+
-			"--ndjson QUEUE <FILE publishes them", t.strays)
-	}
-	if t.unroutable > 0 {
-		fmt.Fprintf(&b, "\n%d left because their destination does not exist or leads to no queue", t.unroutable)
-	}
-	return b.String()
 }
 
 // name names the first of some messages.
