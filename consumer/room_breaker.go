@@ -181,10 +181,8 @@ func (r *breakerRoom) fresh(ctx context.Context, calm <-chan struct{}) error {
 			calm = nil
 		case <-ctx.Done():
 		}
-		_, err = bound.Await(ctx, closeTimeout, func() (any, error) { return nil, channel.Cancel(tag, false) }, func(any) {})
-		if err != nil {
-			r.s.Logger.Warn("ending the consumer of messages beyond the prefetch", "queue", r.s.Queue, "error", err)
-		}
+		// Without a reply it goes on to bring messages.
+		_, _ = bound.Await(ctx, closeTimeout, func() (any, error) { return nil, channel.Cancel(tag, false) }, func(any) {})
 		if ctx.Err() != nil {
 			return nil
 		}

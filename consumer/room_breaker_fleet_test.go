@@ -107,13 +107,13 @@ func (s *outageStore) End(ctx context.Context, a counter.Attempt, ok bool) error
 	return s.reply(s.Memory.End(ctx, a, ok))
 }
 
-func (s *outageStore) AskBreaker(ctx context.Context, vhost, queue string, a counter.Ask) (counter.BreakerState,
+func (s *outageStore) AskBreaker(ctx context.Context, vhost, queue string, p counter.Progress) (counter.BreakerState,
 	error) {
 	if s.down.Load() || s.silent.Load() {
 		return counter.BreakerState{}, errDown
 	}
-	s.late(&a.Progress)
-	b, err := s.Memory.AskBreaker(context.WithoutCancel(ctx), vhost, queue, a)
+	s.late(&p)
+	b, err := s.Memory.AskBreaker(context.WithoutCancel(ctx), vhost, queue, p)
 	return b, s.reply(cmp.Or(err, ctx.Err()))
 }
 

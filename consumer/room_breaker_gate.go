@@ -169,20 +169,20 @@ func (g *breakerGate) wake() {
 
 // read reads the breaker, and returns the wait until the next read.
 func (g *breakerGate) read(ctx context.Context) (wait time.Duration) {
-	a := counter.Ask{Progress: g.progress(time.Time{})}
+	p := g.progress(time.Time{})
 	g.mu.Lock()
-	a.Wants = len(g.waiting) > 0 && !g.missed && !time.Now().Before(g.due)
+	p.Wants = len(g.waiting) > 0 && !g.missed && !time.Now().Before(g.due)
 	g.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), breakerTimeout)
 	defer cancel()
-	state, err := g.Counter.AskBreaker(ctx, g.vhost, g.Queue, a)
+	state, err := g.Counter.AskBreaker(ctx, g.vhost, g.Queue, p)
 	if err == nil {
-		g.reported(a.Progress)
+		g.reported(p)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before, asked, now := g.state, g.asked, time.Now()
-	if g.missed, g.asked = err != nil, err != nil && (asked || a.Wants); !g.missed {
+	if g.missed, g.asked = err != nil, err != nil && (asked || p.Wants); !g.missed {
 		g.state, g.heard = state, now
 		// A random wait gives each process its turn. Without it the one nearest to the store would get all permits.
 		g.due = now.Add(state.Next.Sub(state.Now) + draw(permitTurns))

@@ -119,7 +119,7 @@ func TestOutageWithResumes(t *testing.T) {
 			o.publish(numbered("good", 0, messages)...)
 			for range 2 {
 				time.Sleep(30 * time.Second)
-				need(t, o.store.Admin().ResumeBreaker(t.Context(), "/", "orders", 0))
+				need(t, errOf(o.store.Admin().ResumeBreaker(t.Context(), "/", "orders", 0)))
 			}
 			time.Sleep(30 * time.Second)
 			o.setAway(false)

@@ -32,7 +32,7 @@ type Counter interface {
 
 	Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error)
 	HoldQueue(ctx context.Context, h counter.Holding, n counter.Note) error
-	AskBreaker(ctx context.Context, vhost, queue string, a counter.Ask) (counter.BreakerState, error)
+	AskBreaker(ctx context.Context, vhost, queue string, p counter.Progress) (counter.BreakerState, error)
 	NoteUndecodable(ctx context.Context, vhost, queue, why string) error
 
 	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (counter.OwnedLanes, error)

@@ -397,7 +397,7 @@ func (r *conductRun) since(at time.Time) *int64 {
 }
 
 // AskBreaker returns the breaker of the case's events. Of the permits that are due it gives one.
-func (r *conductRun) AskBreaker(ctx context.Context, _, _ string, a counter.Ask) (counter.BreakerState, error) {
+func (r *conductRun) AskBreaker(ctx context.Context, _, _ string, a counter.Progress) (counter.BreakerState, error) {
 	if kind := r.outage("ASK"); kind == "lost" {
 		<-ctx.Done()
 		return counter.BreakerState{}, ctx.Err()

@@ -2,15 +2,10 @@ package counter
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
 )
-
-// ErrBreakerClosed is wrapped by ResumeBreaker without a count if the breaker of the queue is closed, the queue is not
-// in doubt, and no earlier ResumeBreaker has every failure counted: nothing is done.
-var ErrBreakerClosed = errors.New("the breaker of the queue is closed")
 
 // BreakerState is the breaker of a queue at a time by the store's clock.
 type BreakerState struct {
@@ -21,9 +16,9 @@ type BreakerState struct {
 
 // AskBreaker reports the successes of a process that has a breaker, and returns the breaker of its queue. A process
 // that has a message to run while it is open asks for a permit. After an error the last state stays in force.
-func (c *Counter) AskBreaker(ctx context.Context, vhost, queue string, a Ask) (BreakerState, error) {
+func (c *Counter) AskBreaker(ctx context.Context, vhost, queue string, p Progress) (BreakerState, error) {
 	return c.changeBreaker(ctx, vhost, queue, func(b *BreakerState) (changed bool) {
-		b.Permitted, changed = b.Answer(a, b.Now)
+		b.Permitted, changed = b.Answer(p, b.Now)
 		return changed
 	})
 }
@@ -36,17 +31,14 @@ func (a *Admin) Breaker(ctx context.Context, vhost, queue string) (BreakerState,
 // ResumeBreaker closes the breaker of a queue, or ends its doubt. Every failure is counted for the time count, 24 h at
 // most, also that of a last attempt, which Patience does not count while the breaker is closed. Use that only for a
 // queue in which all messages fail by themselves. If count is zero, the breaker may open again immediately, also if the
-// time of an earlier count is not over.
-func (a *Admin) ResumeBreaker(ctx context.Context, vhost, queue string, count time.Duration) error {
-	done := false
-	_, err := a.changeBreaker(ctx, vhost, queue, func(b *BreakerState) bool {
+// time of an earlier count is not over. It reports false if count is zero, the breaker is closed, the queue is not in
+// doubt, and no earlier count lasts: nothing is done.
+func (a *Admin) ResumeBreaker(ctx context.Context, vhost, queue string, count time.Duration) (done bool, err error) {
+	_, err = a.changeBreaker(ctx, vhost, queue, func(b *BreakerState) bool {
 		done = b.Resume(count, b.Now)
 		return done
 	})
-	if err == nil && !done {
-		return failed("resume", queue, ErrBreakerClosed)
-	}
-	return err
+	return done, err
 }
 
 // changeBreaker loads the breaker, and saves it if change returns true.

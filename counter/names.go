@@ -22,7 +22,6 @@ type (
 	Override    = rules.Override
 	Tombstones  = rules.Tombstones
 	Progress    = rules.Progress
-	Ask         = rules.Ask
 	Breaker     = rules.Breaker
 )
 

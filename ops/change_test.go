@@ -152,8 +152,8 @@ func TestResumeOfABreakerThatHasClosed(t *testing.T) {
 			t.Fatalf("%+v, %v", plan, err)
 		}
 		time.Sleep(time.Second)
-		_, err = store.AskBreaker(t.Context(), "/", "orders", counter.Ask{Progress: counter.Progress{Breaker: 2,
-			Began: time.Now(), Ended: time.Now()}})
+		_, err = store.AskBreaker(t.Context(), "/", "orders", counter.Progress{Breaker: 2, Began: time.Now(),
+			Ended: time.Now()})
 		need(t, err)
 		err = plan.Do(t.Context(), q)
 		if plan.Text() != "orders: is resumed already" || err != nil {

@@ -154,9 +154,9 @@ func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
 			subject = "--count " + p.count.String()
 		}
 		p.Before = p.Note == counter.Note{} // there is no pause to end
-		err = q.Store.ResumeBreaker(ctx, q.VHost, q.Name, p.count)
-		if changed = !errors.Is(err, counter.ErrBreakerClosed); !changed { // it closed meanwhile
-			p.Breaker, err = nil, nil
+		changed, err = q.Store.ResumeBreaker(ctx, q.VHost, q.Name, p.count)
+		if !changed && err == nil { // it closed meanwhile
+			p.Breaker = nil
 		}
 	}
 	if err == nil && !p.Before {

@@ -25,7 +25,7 @@ const (
 // MaxBreaker is the largest Progress.Breaker.
 const MaxBreaker = 100
 
-// Progress is the report of a process with a breaker in each step. The times are by the store's clock here. Ages are
+// Progress is the report of a process with a breaker, in each step and once a second. The times are by the store's clock here. Ages are
 // sent.
 type Progress struct {
 	Breaker  int           // after so many failed messages, with no success since, the queue is in doubt; 0: no breaker
@@ -34,12 +34,7 @@ type Progress struct {
 	Ended    time.Time     // the same for its end
 	Attempt  time.Time     // of Fail: when the attempt began
 	Failing  bool          // Breaker messages failed in this process since its last success
-}
-
-// Ask is the report of a process with a breaker, once a second, and its question.
-type Ask struct {
-	Progress
-	Wants bool // it has a message to run, if there is a permit
+	Wants    bool          // of AskBreaker: the process has a message to run, if there is a permit
 }
 
 // Breaker is the breaker of a queue in the store. It is closed, in doubt, or open.
@@ -98,12 +93,12 @@ func (b *Breaker) Learn(p Progress, now time.Time) (changed bool) {
 }
 
 // Answer learns of a process, and gives it a permit that it wants. It reports whether the breaker is to be written.
-func (b *Breaker) Answer(a Ask, now time.Time) (permitted, changed bool) {
-	changed = b.Learn(a.At(now), now)
-	if a.Failing && !b.Awaited.After(now.Add(SuccessPoll)) { // other processes shall write their next success
+func (b *Breaker) Answer(p Progress, now time.Time) (permitted, changed bool) {
+	changed = b.Learn(p.At(now), now)
+	if p.Failing && !b.Awaited.After(now.Add(SuccessPoll)) { // other processes shall write their next success
 		b.Awaited, changed = now.Add(3*SuccessPoll), true
 	}
-	permitted = a.Wants && b.Permit(now)
+	permitted = p.Wants && b.Permit(now)
 	return permitted, changed || permitted
 }
 
