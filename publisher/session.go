@@ -2,10 +2,8 @@ package publisher
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,7 +34,6 @@ type session struct {
 	mu        sync.Mutex
 	cutFor    error         // why this side closes the connection
 	unblocked chan struct{} // nil unless the broker blocks publishers
-	said      chan struct{} // closed when the last line is in the log; nil: there was none
 }
 
 // cause is why a session ended.
@@ -156,6 +153,8 @@ func (s *session) spawn(f func()) {
 	}
 }
 
+// block does not wait for the log, because the library's reader waits for it. amqp091-go v1.16.0 drops a basic.return
+// after 5 s, and then the message would count as confirmed.
 func (s *session) block(b amqp.Blocking) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,27 +163,13 @@ func (s *session) block(b amqp.Blocking) {
 		s.unblocked = make(chan struct{})
 		trouble := fmt.Sprintf("the broker blocks publishers (%q)", b.Reason)
 		s.p.trouble.Store(&trouble)
-		s.say(slog.LevelWarn, "publisher: blocked by the broker", "reason", b.Reason)
+		go s.p.opts.Logger.Warn("publisher: blocked by the broker", "reason", b.Reason)
 	case !b.Active && s.unblocked != nil:
 		close(s.unblocked)
 		s.unblocked = nil
 		s.p.trouble.Store(nil)
-		s.say(slog.LevelInfo, "publisher: unblocked by the broker")
+		go s.p.opts.Logger.Info("publisher: unblocked by the broker")
 	}
-}
-
-// say logs without waiting for the log, because the library's reader waits for the caller. amqp091-go v1.16.0 drops
-// a basic.return after 5 s, and then the message would count as confirmed.
-func (s *session) say(level slog.Level, text string, args ...any) {
-	before, said := s.said, make(chan struct{})
-	s.said = said
-	go func() {
-		defer close(said)
-		if before != nil {
-			<-before
-		}
-		s.p.opts.Logger.Log(context.Background(), level, text, args...)
-	}()
 }
 
 // gate returns nil, or a channel that is closed when the broker unblocks the connection.
