@@ -246,21 +246,13 @@ func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
 	if exists, _, err := broker.FindQueue(ctx, c.Conn, owner); err != nil || exists != broker.Yes {
 		return nil, broker.UnlessRefused(err)
 	}
-	found, err := FindDeadLetters(ctx, c.Conn, c.Need.For(owner))
-	if err != nil {
-		return nil, err
-	}
-	lands := func(q inspect.Landing) bool { return q.Name == name }
-	if len(found.Queues) > 0 && !slices.ContainsFunc(found.Queues, lands) { // if none is known, the name tells
-		return nil, nil
-	}
 	return []string{owner}, nil
 }
 
 // Plans returns one plan for each queue, in their order, and one for each partition of a partitioned queue. If several
 // plans need a step, only the first has it. A queue that takes the dead letters of others is left as it is.
 func (c *Checkup) Plans(ctx context.Context, queues []string) (all []Plan, err error) {
-	planned, ends := map[string]bool{}, map[string]string{}
+	planned := map[string]bool{}
 	for _, queue := range queues {
 		names := []string{queue}
 		if found, _, _ := broker.FindQueue(ctx, c.Conn, queue); found == broker.No {
@@ -271,7 +263,7 @@ func (c *Checkup) Plans(ctx context.Context, queues []string) (all []Plan, err e
 		for _, name := range names {
 			need := c.Need.For(name)
 			need.Ordered = need.Ordered || name != queue
-			plan, err := makePlan(ctx, c.Conn, need, inspect.RulesFor(name), ends)
+			plan, err := makePlan(ctx, c.Conn, need, inspect.RulesFor(name))
 			switch {
 			case errors.Is(err, broker.ErrNotFound) && name != queue:
 				plan = Plan{Queue: name, Named: queue, Fixes: []Fix{{Finding: inspect.MissingPartition(name)}}}

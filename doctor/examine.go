@@ -20,7 +20,7 @@ import (
 // names. A fact that cannot be seen is a finding too. Findings have Commands if some fix them. A delay queue has
 // none.
 func Examine(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
-	plan, err := makePlan(ctx, conn, need, inspect.RulesFor(need.Queue), map[string]string{})
+	plan, err := makePlan(ctx, conn, need, inspect.RulesFor(need.Queue))
 	return plan.findings(), err
 }
 
@@ -29,7 +29,7 @@ func Examine(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]i
 // queue one decides: the first with an Error, else the first with a Warning.
 func DeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need) ([]inspect.Finding, error) {
 	rules := []inspect.Rule{inspect.DeliveryLimitRule}
-	plan, err := makePlan(ctx, conn, need, rules, map[string]string{})
+	plan, err := makePlan(ctx, conn, need, rules)
 	if !errors.Is(err, broker.ErrNotFound) {
 		return plan.findings(), err
 	}
@@ -39,7 +39,7 @@ func DeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need
 	}
 	var found []inspect.Finding
 	for _, need.Queue = range broker.Partitions(need.Queue, n) {
-		switch plan, err := makePlan(ctx, conn, need, rules, map[string]string{}); {
+		switch plan, err := makePlan(ctx, conn, need, rules); {
 		case errors.Is(err, broker.ErrNotFound): // the doctor reports it
 		case err != nil:
 			return nil, err

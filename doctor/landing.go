@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +16,7 @@ import (
 
 // Landing says where the dead letters of a queue land, as far as this is known.
 type Landing struct {
-	// Queues take dead letters: first those that take all of them, then those with Depends, then those with Behind, each
-	// by name. Empty if the dead-letter route reaches no queue, or only unknown ones.
+	// Queues take dead letters, by name. Empty if the dead-letter route reaches no queue, or only unknown ones.
 	Queues []inspect.Landing
 
 	// Broken says why dead letters reach no queue at all; empty if they reach one, or if this is not known.
@@ -48,17 +46,8 @@ func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Ne
 	case err != nil:
 		return Landing{}, fmt.Errorf("find its dead letters: %w", err)
 	}
-	rank := func(q inspect.Landing) int {
-		switch {
-		case q.Behind:
-			return 2
-		case q.Depends:
-			return 1
-		}
-		return 0
-	}
 	l := Landing{Unseen: strings.Join(blindSpots(f), "; "), Queues: slices.SortedFunc(slices.Values(f.Route.Landings),
-		func(a, b inspect.Landing) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a.Name, b.Name)) })}
+		func(a, b inspect.Landing) int { return strings.Compare(a.Name, b.Name) })}
 	if len(l.Queues) == 0 && l.Unseen == "" {
 		l.Broken = "dead letters reach no queue"
 		if found := inspect.Judge(inspect.RouteRules, f, need); len(found) > 0 {

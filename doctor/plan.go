@@ -56,10 +56,7 @@ func (p Plan) Steps() (steps []Step) {
 }
 
 // patient is a queue to be fixed.
-type patient struct {
-	inspect.Facts
-	ends map[string]string // of plans so far: the dead-letter queue of an exchange that leads to none
-}
+type patient struct{ inspect.Facts }
 
 // plan returns the plan for the findings. One policy has all settings, because a second one would undo the first.
 func (p patient) plan(findings []inspect.Finding, need inspect.Need) Plan {
@@ -149,7 +146,7 @@ func (p patient) end(fix *Fix, exchange, kind string) {
 		fix.refuse("the exchange %q is %s: no binding takes every dead letter", exchange, kind)
 		return
 	}
-	queue := p.endOf(exchange)
+	queue := inspect.EndOf(exchange) // one for all queues that share the exchange, or each dead letter would be in all
 	if err := broker.CheckName(queue); err != nil {
 		fix.refuse("the name of the dead-letter queue: %v", err)
 		return
@@ -158,20 +155,6 @@ func (p patient) end(fix *Fix, exchange, kind string) {
 	if len(fix.Refused) == 0 {
 		fix.Steps = append(fix.Steps, p.bind(queue, exchange, key))
 	}
-}
-
-// endOf returns the dead-letter queue for an exchange that leads to none. It is one for all queues that share the
-// exchange: with one for each, every dead letter would be in all of them.
-func (p patient) endOf(exchange string) string {
-	queue, planned := p.ends[exchange]
-	if !planned {
-		queue = inspect.EndOf(exchange)
-		if usual := broker.DeadLetterQueueFor(p.Named()); p.Known.Queues[queue] == nil && p.Known.Queues[usual] != nil {
-			queue = usual // a binding was lost
-		}
-		p.ends[exchange] = queue
-	}
-	return queue
 }
 
 // declareEnd declares a dead-letter queue unless it exists, and makes sure that it keeps dead letters.
@@ -215,14 +198,13 @@ func (p Plan) findings() (all []inspect.Finding) {
 }
 
 // makePlan examines need.Queue closely by some rules, and plans the steps that fix its findings.
-func makePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, rules []inspect.Rule,
-	ends map[string]string) (Plan, error) {
+func makePlan(ctx context.Context, conn *amqp.Connection, need inspect.Need, rules []inspect.Rule) (Plan, error) {
 	need.Closely = true
 	f, err := inspect.Gather(ctx, conn, need, rules)
 	if err != nil {
 		return Plan{}, err
 	}
-	return patient{f, ends}.plan(inspect.Judge(rules, f, need), need), nil
+	return patient{f}.plan(inspect.Judge(rules, f, need), need), nil
 }
 
 // Do takes the Steps in turn, tells each, and then examines the queue: left has the findings that the steps were for

@@ -90,7 +90,7 @@ func keeps(name string, pairs ...any) func(*inspect.Facts) {
 func commands(f inspect.Facts) map[string]string {
 	need := inspect.Need{Queue: f.Name, MaxRetries: 3}
 	out := map[string]string{}
-	for _, x := range (patient{f, map[string]string{}}).plan(inspect.Judge(inspect.All, f, need), need).findings() {
+	for _, x := range (patient{f}).plan(inspect.Judge(inspect.All, f, need), need).findings() {
 		out[x.Code] = strings.Join(x.Commands, "\n")
 	}
 	return out
@@ -182,7 +182,7 @@ func TestRaisedLimitHasRoom(t *testing.T) {
 	f.Policies.User = []broker.Policy{{Name: "all", Pattern: ".*", ApplyTo: "all", Definition: broker.Table(f.Policy)}}
 	need := inspect.Need{Queue: f.Name, MaxRetries: 1000}
 	judged := inspect.Judge([]inspect.Rule{inspect.DeliveryLimitRule}, f, need)
-	found := patient{f, map[string]string{}}.plan(judged, need).findings()
+	found := patient{f}.plan(judged, need).findings()
 	if len(found) != 1 || len(found[0].Commands) != 1 || !strings.Contains(found[0].Commands[0],
 		`"definition":{"delivery-limit":1100}`) || !strings.Contains(found[0].Fix, "delivery-limit=1100 in policy") {
 		t.Errorf("got %+v", found)
@@ -292,7 +292,7 @@ func TestPlanKeepsDeadLetters(t *testing.T) {
 	} {
 		f := examined(t, tc.f...)
 		need := inspect.Need{Queue: f.Name, MaxRetries: 3}
-		plan := patient{f, map[string]string{}}.plan(inspect.Judge(inspect.All, f, need), need)
+		plan := patient{f}.plan(inspect.Judge(inspect.All, f, need), need)
 		var refused []string
 		for _, fix := range plan.Fixes {
 			refused = append(refused, fix.Refused...)
@@ -333,7 +333,7 @@ func TestPlanLeavesDelays(t *testing.T) {
 		f.Policies.Apply(&wait)
 		fix := Fix{Finding: inspect.Finding{Code: inspect.CodeDeadLetterLimit, About: "q.wait"}}
 		f.Vitals = &inspect.Vitals{Targets: []broker.Queue{wait}}
-		patient{f, map[string]string{}}.fix(&fix)
+		patient{f}.fix(&fix)
 		var steps []string
 		for _, s := range fix.Steps {
 			steps = append(steps, s.String())

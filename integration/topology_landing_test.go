@@ -45,7 +45,7 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 			b.queue(b.named(q+".dead"), nil)
 			b.queue(b.named(q+".wait"), amqp.Table{"x-message-ttl": 60000, argDLX: "", argDLK: q + ".dead"})
 			b.queue(q, classic(q, argDLX, "", argDLK, q+".wait"))
-		}, []string{".wait delay", ".dead behind"}, []string{".wait delay", ".dead behind"}},
+		}, []string{".dead behind", ".wait delay"}, []string{".dead behind", ".wait delay"}},
 		{"two queues, one for some keys", func(b topo, q string) {
 			b.way(q, "topic", "#")
 			b.queue(b.named(q+".dead"), nil)
@@ -53,7 +53,7 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 			b.exchange(b.named(q+".in"), "topic")
 			b.queue(q, classic(q))
 			b.bind(q, "*.orders", q+".in")
-		}, []string{"unseen the bindings of"}, []string{dlq, ".dead depends"}},
+		}, []string{"unseen the bindings of"}, []string{".dead depends", dlq}},
 		{"an alternate exchange", func(b topo, q string) {
 			b.queue(q+".dlq", nil)
 			b.exchange(q+".dlx", "fanout")

@@ -220,8 +220,8 @@ func (g Graph) leave(s hop, source string, r *Route) []hop {
 	return out
 }
 
-// leaveDefault returns the hop that follows the arrival at the default exchange, which routes to the queue with the name
-// of the routing key. An unknown key may lead to any queue, and to the source.
+// leaveDefault returns the hop that follows the arrival at the default exchange, which routes to the queue with the
+// name of the routing key. An unknown key may lead to any queue, and to the source.
 func leaveDefault(s hop, source string, r *Route) []hop {
 	if s.key.any {
 		r.Open = true
