@@ -16,6 +16,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/doctor"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -48,20 +49,23 @@ func TestDoctorSeesAMinority(t *testing.T) {
 	}
 	need(t, last.Ctl(t.Context(), "set_vm_memory_high_watermark", "0.6"))
 	sees("")
+	dead := deadletter.Queue{Name: "orders.dlq", Dial: consumer.Dialer(last.URL, amqp.Config{})}
+	api := deadletter.Management{URL: last.ManagementURL}
+	q, err := deadletter.Open(t.Context(), dead, api)
+	need(t, err)
 	need(t, nodes[2].Kill())
-	sees("warning queue-member-down, warning queue-member-down") // also of the dead-letter queue
+	sees("") // the queue works
 	need(t, nodes[1].Kill())
-	sees("error queue-minority, error queue-minority")
+	sees("error queue-node-down, warning dead-letter-queue-node-down")
 	handler := func(context.Context, amqp.Delivery) error { return nil }
 	err = (&consumer.Consumer{Queue: "orders", Counter: counter.NewMemory(nil), Handler: handler}).
 		Consume(t.Context(), conn)
 	if err == nil || errors.Is(err, consumer.ErrUndecodable) {
 		t.Errorf("consuming without a majority: %v", err)
 	}
-	dial := consumer.Dialer(last.URL, amqp.Config{})
-	q, err := deadletter.Open(t.Context(), deadletter.Queue{Name: "orders.dlq", Dial: dial},
-		deadletter.Management{URL: last.ManagementURL})
-	need(t, err)
+	if _, err = deadletter.Open(t.Context(), dead, api); !errors.Is(err, broker.ErrAway) {
+		t.Errorf("opening dead letters without a majority: %v", err)
+	}
 	for m, err := range q.Browse(t.Context(), deadletter.Filter{}) {
 		if !errors.Is(err, deadletter.ErrUnanswered) || errors.Is(err, deadletter.ErrUndecodable) {
 			t.Errorf("reading dead letters without a majority: %v, %v", m, err)
@@ -69,7 +73,7 @@ func TestDoctorSeesAMinority(t *testing.T) {
 	}
 }
 
-// examinedAs fails unless the doctor finds just that of alarms and members.
+// examinedAs fails unless the doctor finds just that of alarms and nodes.
 func examinedAs(ctx context.Context, conn *amqp.Connection, needed inspect.Need, want string) error {
 	up := doctor.Checkup{Conn: conn, Need: needed, Named: true}
 	found := doctor.Alarms(ctx, conn, needed)
@@ -81,7 +85,7 @@ func examinedAs(ctx context.Context, conn *amqp.Connection, needed inspect.Need,
 	}
 	var codes []string
 	for _, f := range found {
-		if slices.Contains([]string{inspect.CodeAlarm, inspect.CodeMinority, inspect.CodeMemberDown}, f.Code) {
+		if slices.Contains([]string{inspect.CodeAlarm, inspect.CodeNodeDown, inspect.CodeDeadLetterNodeDown}, f.Code) {
 			codes = append(codes, f.Severity.String()+" "+f.Code)
 		}
 	}

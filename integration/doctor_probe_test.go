@@ -60,7 +60,9 @@ func TestRequeuePosition(t *testing.T) {
 		d, err := broker.Look(t.Context(), b.conn, q, nil)
 		need(t, err)
 		want := map[string][]broker.Position{
-			"123": {broker.PositionOriginal, broker.PositionHead}, "231": {broker.PositionTail}, "23": {broker.PositionDiscarded},
+			"123": {broker.PositionOriginal, broker.PositionHead},
+			"231": {broker.PositionTail},
+			"23":  {broker.PositionDiscarded},
 		}[order]
 		if !slices.Contains(want, d.Requeue()) {
 			t.Errorf("%v: the rule says %v, and the broker delivers %s", args, d.Requeue(), order)

@@ -24,8 +24,8 @@ const (
 // unexamined notes that the findings of the doctor are not known.
 const unexamined = "the queue could not be examined: %v"
 
-// examine shows the errors that the doctor finds of the queue, the alarms of its broker, a member that is down, and the
-// possible causes of missing dead letters.
+// examine shows the errors that the doctor finds of the queue, the alarms of its broker, and the possible causes of
+// missing dead letters.
 func (c *question) examine(ctx context.Context, s *Status) {
 	if time.Since(c.examined) >= examineEvery {
 		c.examined = time.Now()
@@ -38,7 +38,7 @@ func (c *question) examine(ctx context.Context, s *Status) {
 		switch {
 		case f.Code == inspect.CodeUnknown || f.Code == inspect.CodeDenied:
 			s.note(unexamined, f.Seen)
-		case f.Severe() || f.Code == inspect.CodeMemberDown || s.Dead.Missing > 0 && f.OfRoute():
+		case f.Severe() || s.Dead.Missing > 0 && f.OfRoute():
 			s.Findings = append(s.Findings, f)
 		}
 	}

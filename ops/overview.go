@@ -216,9 +216,7 @@ func (s *Summary) trouble(now time.Time) Trouble {
 		return TroubleRoute
 	case s.Blocked > blockedAfter, s.Stopped > blockedAfter,
 		s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "", s.Unknown != "",
-		slices.ContainsFunc(s.Findings, func(f inspect.Finding) bool {
-			return f.Code == inspect.CodeNodeDown || f.Code == inspect.CodeMinority && f.About == "" // it stands still itself
-		}):
+		slices.ContainsFunc(s.Findings, func(f inspect.Finding) bool { return f.Code == inspect.CodeNodeDown }):
 		return TroubleBlocked
 	case s.Dead.Missing > 0:
 		return TroubleUnaccounted

@@ -65,7 +65,7 @@ func TestWorstFirst(t *testing.T) {
 		{failing("minutes", 2*time.Minute), TroubleBlocked},
 		{held("held", 2*time.Minute), TroubleBlocked},
 		{Summary{Queue: "undecodable", Undecodable: "its headers are too deep"}, TroubleBlocked},
-		{Summary{Queue: "without a majority", Findings: []inspect.Finding{inspect.Say(inspect.CodeMinority, nil)}},
+		{Summary{Queue: "without a majority", Findings: []inspect.Finding{inspect.Say(inspect.CodeNodeDown, nil)}},
 			TroubleBlocked},
 		{dead("lost more", 2), TroubleUnaccounted},
 		{dead("lost", 1), TroubleUnaccounted},

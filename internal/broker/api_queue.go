@@ -27,8 +27,8 @@ type queueReply struct {
 	PolicyName string   `json:"policy"`
 	Operator   string   `json:"operator_policy"` // its name
 	Policy     Table    `json:"effective_policy_definition"`
-	Members    []string `json:"members"`
-	Online     []string `json:"online"`
+	Members    []string `json:"members"` // nodes with a replica of a quorum queue
+	Online     []string `json:"online"`  // those of them where it is up
 }
 
 // queueColumns are those of a queueReply.
@@ -38,9 +38,10 @@ const queueColumns = "name,type,durable,auto_delete,exclusive,state,arguments,po
 // queue has the policy that the API shows: none for the first 2 to 10 s of a queue, and an empty one if none applies.
 func (r queueReply) queue(vhost string) Queue {
 	return Queue{
-		Name: r.Name, VHost: vhost, Exclusive: r.Exclusive, Members: r.Members, Online: r.Online,
-		Declared:   Declared{Type: r.Type, Durable: r.Durable, AutoDelete: r.AutoDelete, Args: amqp.Table(r.Arguments)},
-		Away:       r.Type == Classic && slices.Contains([]string{"down", "stopped", "crashed"}, r.State),
+		Name: r.Name, VHost: vhost, Exclusive: r.Exclusive,
+		Declared: Declared{Type: r.Type, Durable: r.Durable, AutoDelete: r.AutoDelete, Args: amqp.Table(r.Arguments)},
+		Away: r.Type == Classic && slices.Contains([]string{"down", "stopped", "crashed"}, r.State) ||
+			len(r.Online) > 0 && 2*len(r.Online) <= len(r.Members),
 		PolicyName: r.PolicyName, operatorName: r.Operator, Policy: amqp.Table(r.Policy), PolicyKnown: r.Policy != nil,
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -69,16 +70,21 @@ func TestManagementQueueAway(t *testing.T) {
 	m := serve(t, map[string]string{
 		"/api/queues/%2F": `{"items":[{"name":"lost","type":"classic","state":"down"},
 			{"name":"stopped","type":"classic","state":"stopped"},{"name":"fine","type":"classic","state":"running"},
-			{"name":"voting","type":"quorum","state":"down"}]}`,
+			{"name":"voting","type":"quorum","state":"down"},
+			{"name":"all","type":"quorum","members":["a","b","c"],"online":["a","b","c"]},
+			{"name":"most","type":"quorum","members":["a","b","c"],"online":["a","c"]},
+			{"name":"minority","type":"quorum","members":["a","b","c"],"online":["a"]},
+			{"name":"half","type":"quorum","members":["a","b","c","d"],"online":["a","b"]},
+			{"name":"alone","type":"quorum","members":["a"],"online":["a"]}]}`,
 	})
 	all, err := m.List(t.Context(), "/")
 	need(t, err)
 	for _, q := range all {
-		if want := q.Name == "lost" || q.Name == "stopped"; q.Away != want {
+		if want := slices.Contains([]string{"lost", "stopped", "minority", "half"}, q.Name); q.Away != want {
 			t.Errorf("%s: away %v, want %v", q.Name, q.Away, want)
 		}
 	}
-	if _, err := m.Queue(t.Context(), "/", "none"); len(all) != 4 || !errors.Is(err, ErrNoObject) {
+	if _, err := m.Queue(t.Context(), "/", "none"); len(all) != 9 || !errors.Is(err, ErrNoObject) {
 		t.Errorf("%d queues are listed, and of one that does not exist: %v", len(all), err)
 	}
 }

@@ -6,7 +6,6 @@ package broker
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -39,7 +38,7 @@ type Queue struct {
 	Unread    string // why Declared is not known; empty if it is
 	Denied    bool   // Unread for lack of a permission
 	Exclusive bool   // to one connection
-	Away      bool   // it is a classic queue, and its node is down or does not answer
+	Away      bool   // it does not answer: its node is down, or it is a quorum queue without a majority of its members
 	Consumed  bool   // it had consumers when API.List listed it
 
 	PolicyName  string     // empty: none, or an operator's alone
@@ -48,17 +47,7 @@ type Queue struct {
 
 	OperatorPolicy amqp.Table // the part of Policy that an operator set
 	operatorName   string     // of its policy, as the API shows it
-
-	Members, Online []string // nodes with a replica of a quorum queue, and those where it is up; empty: not known
 }
-
-// Down returns the nodes whose replica of the queue is down.
-func (q Queue) Down() []string {
-	return slices.DeleteFunc(slices.Clone(q.Members), func(node string) bool { return slices.Contains(q.Online, node) })
-}
-
-// Majority is how many members the queue needs to take or deliver a message.
-func (q Queue) Majority() int { return len(q.Members)/2 + 1 }
 
 // PolicyKey is the key of a policy that sets the same as an argument of a queue.
 func PolicyKey(arg string) string { return strings.TrimPrefix(arg, "x-") }

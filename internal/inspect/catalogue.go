@@ -24,8 +24,6 @@ const (
 	CodeDropsHead            = "drops-head"
 	CodeDeadLetterLimit      = "dead-letter-queue-delivery-limit"
 	CodeNoQueue              = "queue-not-found"
-	CodeMinority             = "queue-minority"
-	CodeMemberDown           = "queue-member-down"
 	CodeNodeDown             = "queue-node-down"
 	CodeDeadLetterNodeDown   = "dead-letter-queue-node-down"
 	CodeAlarm                = "broker-alarm"

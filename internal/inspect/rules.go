@@ -18,7 +18,6 @@ var All = []Rule{
 	brokerRule,
 	readableRule,
 	lifetimeRule,
-	closely(membersRule),
 	requeueRule,
 	DeliveryLimitRule,
 	orderRule,
@@ -157,31 +156,6 @@ func policyText(q broker.Queue, key string) string {
 		return "the operator policy"
 	}
 	return fmt.Sprintf("policy %q", q.PolicyName)
-}
-
-// membersRule judges whether the replicas of the queue and of its dead-letter queues are up. Only a close look
-// applies it, so that a node that restarts keeps no consumer from starting.
-func membersRule(f Facts, _ Need, report func(Finding)) {
-	queueMembers(f.Queue, report)
-	for _, q := range f.Vitals.Targets {
-		queueMembers(q, func(x Finding) { report(x.about(q.Name)) })
-	}
-}
-
-func queueMembers(q broker.Queue, report func(Finding)) {
-	down := q.Down()
-	if q.Type != broker.Quorum || len(down) == 0 {
-		return
-	}
-	up := len(q.Members) - len(down)
-	entry := CodeMemberDown
-	if up < q.Majority() {
-		entry = CodeMinority
-	}
-	report(Say(entry, Vars{
-		"queue": quoted(q.Name), "nodes": strings.Join(down, ", "),
-		"up": up, "members": len(q.Members), "majority": q.Majority(),
-	}))
 }
 
 // OfAlarms returns a finding for each resource that nodes have too little of.

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -54,26 +53,6 @@ func consumedBy(c ...broker.Consumer) func(*Facts) {
 }
 
 func policies(p ...broker.Policy) func(*Facts) { return func(f *Facts) { f.Policies.User = p } }
-
-func nodes(n int) (out []string) {
-	for i := range n {
-		out = append(out, fmt.Sprintf("rabbit@%d", i+1))
-	}
-	return out
-}
-
-func members(all, up int) func(*Facts) {
-	return func(f *Facts) { f.Members, f.Online = nodes(all), nodes(up) }
-}
-
-func TestMembersAreNamed(t *testing.T) {
-	f := examined()
-	members(3, 1)(&f)
-	const want = `the quorum queue "q" has no majority: 1 of 3 members are up, and it needs 2; down: rabbit@2, rabbit@3`
-	if found := Judge(All, f, Need{Queue: "q"}); len(found) != 1 || found[0].Seen != want {
-		t.Errorf("got %+v, want %s", found, want)
-	}
-}
 
 func TestOfAlarms(t *testing.T) {
 	got := OfAlarms([]broker.Alarm{{Node: "b", Resource: "memory"}, {Node: "c", Resource: "disk"},
@@ -168,17 +147,6 @@ func TestJudgeClosely(t *testing.T) {
 			"warning dead-letter-at-most-once, warning drops-head"},
 		{"full queue that refuses", changes("x-max-length=9"), plain, ""},
 		{"expires", changes("x-expires=9"), plain, "warning expires"},
-
-		{"all members up", changes(members(3, 3)), plain, ""},
-		{"a member down", changes(members(3, 2)), plain, "warning queue-member-down"},
-		{"a minority", changes(members(3, 1)), plain, "error queue-minority"},
-		{"half of four is a minority", changes(members(4, 2)), plain, "error queue-minority"},
-		{"three of five", changes(members(5, 3)), plain, "warning queue-member-down"},
-		{"no member up", changes(members(3, 0)), plain, "error queue-minority"},
-		{"members not known", changes(members(0, 0)), plain, ""},
-		{"a start looks at no members", changes(members(3, 1), func(f *Facts) { f.Vitals = nil }), plain, ""},
-		{"end with a minority", changes(end(func(t *broker.Queue) { t.Members, t.Online = nodes(3), nodes(1) })), plain,
-			"error queue-minority"},
 
 		{"conflict", changes("policy:dead-letter-exchange=x"), plain, "warning dead-letter-conflict"},
 		{"agreement", changes("policy:dead-letter-exchange=q.dlx"), plain, ""},
