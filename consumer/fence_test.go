@@ -59,21 +59,6 @@ func TestFence(t *testing.T) {
 	}
 }
 
-// TestKeyCannotSettle: a Key that settles the delivery would settle it twice.
-func TestKeyCannotSettle(t *testing.T) {
-	b := newBench()
-	b.Key = func(d amqp.Delivery) string {
-		if err := d.Ack(false); err != ErrSettled { //nolint:errorlint // it is that very error
-			t.Errorf("the Key acked the delivery: %v", err)
-		}
-		return d.MessageId
-	}
-	if outcome, err := b.Handle(t.Context(), b.delivery(false), ok); outcome != OutcomeAck || err != nil {
-		t.Errorf("%v, %v", outcome, err)
-	}
-	b.expect(t, "ack multiple=false", "none")
-}
-
 // TestShortTTLIsRefused: a record must not expire between START and FAIL.
 func TestShortTTLIsRefused(t *testing.T) {
 	for _, tc := range []struct {

@@ -18,36 +18,6 @@ func death(queue, reason string, count any, at time.Time) amqp.Table {
 	return amqp.Table{"queue": queue, "reason": reason, "count": count, "time": at}
 }
 
-// TestCarriedFence: a message carries the fence of its last replay, or the end of the second of its last death if it
-// has died since.
-func TestCarriedFence(t *testing.T) {
-	noon := time.Unix(1_700_000_000, 0)
-	died := []any{death("orders", "rejected", int64(1), noon)}
-	for _, tc := range []struct {
-		name    string
-		headers amqp.Table
-		want    int64
-	}{
-		{"a new message", nil, 0},
-		{"a replay", amqp.Table{FenceHeader: int64(7)}, 7},
-		{"moved back", amqp.Table{"x-death": died}, 1_700_000_001_000_000},
-		{"replayed, dead again, and moved back", amqp.Table{FenceHeader: int64(7), "x-death": died}, 1_700_000_001_000_000},
-		{"replayed after that, by a clock that is ahead", amqp.Table{FenceHeader: int64(1_700_000_002_000_000),
-			"x-death": died}, 1_700_000_002_000_000},
-		{"below zero", amqp.Table{FenceHeader: int64(-1)}, 0},
-		{"beyond what a script can count", amqp.Table{FenceHeader: int64(counter.MaxFence + 1), "x-death": died},
-			1_700_000_001_000_000},
-		{"of another type", amqp.Table{FenceHeader: "7"}, 0},
-		{"dead in another age", amqp.Table{"x-death": []any{death("orders", "rejected", int64(1),
-			noon.AddDate(5000, 0, 0))}}, 0},
-	} {
-		if got := carriedFence(broker.ReadHeaders(written(tc.headers, "order 17"), "orders",
-			"order 17", nil)); got != tc.want {
-			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
-		}
-	}
-}
-
 // written returns headers as they were written for a message of queue orders.
 func written(headers amqp.Table, id string) amqp.Table {
 	out := broker.Merge(headers)

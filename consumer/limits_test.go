@@ -101,34 +101,6 @@ func sometimesUncounted() func(int) error {
 	}
 }
 
-// TestRetryAtMostAfterALostReply: the delivery comes back, and gets the reply that was lost.
-func TestRetryAtMostAfterALostReply(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		b.Counter = &losing{Memory: b.store.Memory, left: 2}
-		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error {
-			return RetryAtMost(errBoom, 0)
-		})
-		if outcome != OutcomeDeadLetter || err != nil {
-			t.Errorf("%v, %v", outcome, err)
-		}
-	})
-}
-
-// losing takes every failure, and loses the first replies.
-type losing struct {
-	*counter.Memory
-	left int
-}
-
-func (l *losing) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
-	reply, err := l.Memory.Fail(ctx, a, f)
-	if l.left--; l.left >= 0 {
-		return counter.Reply{}, errDown
-	}
-	return reply, err
-}
-
 func TestMaxAge(t *testing.T) {
 	const retries = 9
 	for name, tc := range map[string]struct {

@@ -51,68 +51,6 @@ func (o *orderly) serve(t *testing.T, d time.Duration, c Consumer, n int) error 
 	return errOf(served(ctx, o.bench, c, n))
 }
 
-func TestOrderedInPlace(t *testing.T) {
-	lane := func(d amqp.Delivery) string { return string("ab"[d.MessageId[1]%2]) } // m0, m2: one; m1, m3: the other
-	for _, tc := range []struct {
-		name        string
-		lane        func(amqp.Delivery) string
-		concurrency int
-		does        func(id string, run int) (time.Duration, error)
-		want        string
-	}{
-		{"all succeed", nil, 1, func(string, int) (time.Duration, error) { return 0, nil }, "m0 m1 m2 m3"},
-		{
-			"a failure keeps the rest waiting", nil, 1,
-			func(id string, run int) (time.Duration, error) {
-				if id == "m1" && run < 3 {
-					return 0, errBoom
-				}
-				return 0, nil
-			}, "m0 m1! m1! m1 m2 m3",
-		},
-		{
-			"a dead letter lets them go on", nil, 1,
-			func(id string, _ int) (time.Duration, error) {
-				if id == "m0" {
-					return 0, Reject(errBoom)
-				}
-				return 0, nil
-			}, "m0! m1 m2 m3",
-		},
-		{
-			"a lane does not wait for another", lane, 2,
-			func(id string, _ int) (time.Duration, error) {
-				if id == "m0" {
-					return time.Minute, nil
-				}
-				return 0, nil
-			}, "m1 m3 m0 m2",
-		},
-		{
-			"more lanes than handlers", lane, 1,
-			func(id string, run int) (time.Duration, error) {
-				if id == "m0" && run == 1 {
-					return 0, errBoom
-				}
-				return 0, nil
-			}, "m0! m1 m3 m0 m2",
-		},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				o := &orderly{bench: newBench()}
-				c := Consumer{Lane: tc.lane, Concurrency: tc.concurrency, Handler: o.handler(tc.does)}
-				if err := o.serve(t, 10*time.Minute, c, 4); err != nil {
-					t.Errorf("the session ended with %v", err)
-				}
-				if got := strings.Join(o.runs, " "); got != tc.want {
-					t.Errorf("runs: %s, want %s", got, tc.want)
-				}
-			})
-		})
-	}
-}
-
 // TestLaneWaitsForNoTimer shows that the message behind a dead letter in its lane runs as soon as the nack is sent.
 // That nack is sent immediately. Acks and dead letters that no message waits for go together.
 func TestLaneWaitsForNoTimer(t *testing.T) {

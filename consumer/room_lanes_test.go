@@ -71,22 +71,6 @@ func blockLane(t *testing.T, store *counter.Memory, queue, lane string) {
 	}
 }
 
-// A consumer that would let messages overtake the dead letters of blocked lanes does not begin.
-func TestBlockedLanesAreRefusedWithoutHoldLanes(t *testing.T) {
-	for _, tc := range []struct {
-		store   Counter
-		holds   bool
-		refused bool
-	}{{held(t, "a"), false, true}, {held(t, "a"), true, false}, {counter.NewMemory(nil), false, false}} {
-		s := sessionOn(tc.store, Consumer{HoldLanes: tc.holds, Lane: func(amqp.Delivery) string { return "" }})
-		err := checkLanes(t, s)
-		if refused := errors.As(err, new(refusal)); refused != tc.refused || refused && !strings.Contains(err.Error(),
-			"1 of its lanes are blocked") {
-			t.Errorf("%+v: %v", tc, err)
-		}
-	}
-}
-
 // lanesFail is a store that does not tell which lanes are blocked.
 type lanesFail struct {
 	*counter.Memory

@@ -37,21 +37,6 @@ func served(ctx context.Context, b bench, c Consumer, n int) (calls []string, er
 	return calls, err
 }
 
-func TestTooManyStuckHandlersEndTheSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		b.isolation = newIsolation()
-		release := make(chan struct{})
-		hang := func(context.Context, amqp.Delivery) error { <-release; return nil }
-		_, err := served(t.Context(), b, Consumer{Handler: hang, HandlerTimeout: 10 * time.Second, Concurrency: 2},
-			2*mostStuck+1)
-		if !errors.Is(err, ErrStuck) {
-			t.Errorf("the session ended with %v", err)
-		}
-		close(release)
-	})
-}
-
 func TestStopWaitsForHandlers(t *testing.T) {
 	for _, tc := range []struct {
 		name     string

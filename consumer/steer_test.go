@@ -100,14 +100,19 @@ type touchyError struct{ text string }
 
 func (e *touchyError) Error() string { return e.text }
 
-func TestHandlerCannotSettle(t *testing.T) {
+// TestHandlerAndKeyCannotSettle: a delivery that one of them settles would be settled twice.
+func TestHandlerAndKeyCannotSettle(t *testing.T) {
 	b := newBench()
-	_, err := b.Handle(t.Context(), b.delivery(false), func(_ context.Context, d amqp.Delivery) error {
+	settles := func(in string, d amqp.Delivery) {
 		for _, err := range []error{d.Ack(false), d.Nack(false, true), d.Reject(true)} {
 			if !errors.Is(err, ErrSettled) {
-				t.Errorf("settling in a handler: %v", err)
+				t.Errorf("settling in a %s: %v", in, err)
 			}
 		}
+	}
+	b.Key = func(d amqp.Delivery) string { settles("Key", d); return d.MessageId }
+	_, err := b.Handle(t.Context(), b.delivery(false), func(_ context.Context, d amqp.Delivery) error {
+		settles("Handler", d)
 		return nil
 	})
 	if err != nil {
