@@ -65,7 +65,7 @@ func TestOutage(t *testing.T) {
 		for range 3 {
 			start(t, consumer.Consumer{Queue: queue, Counter: c, Prefetch: 10, Breaker: 8, Handler: x.handle})
 		}
-		awaitBreaker(t, c, queue, func(b counter.Breaker) bool { return !b.Open.IsZero() })
+		awaitOpen(t, c, queue)
 		time.Sleep(away) // the outage
 		x.mu.Lock()
 		during := x.attempts
@@ -106,20 +106,14 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// awaitBreaker waits until the breaker of a queue is as wanted.
-func awaitBreaker(t *testing.T, c *counter.Counter, queue string, wanted func(counter.Breaker) bool) counter.Breaker {
+// awaitOpen waits until the breaker of a queue is open.
+func awaitOpen(t *testing.T, c *counter.Counter, queue string) {
 	t.Helper()
-	var b counter.BreakerState
-	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		var err error
-		b, err = c.Admin().Breaker(t.Context(), "/", queue)
+	eventually(t, "an open breaker of "+queue, func() bool {
+		b, err := c.Admin().Breaker(t.Context(), "/", queue)
 		need(t, err)
-		if wanted(b.Breaker) {
-			return b.Breaker
-		}
-	}
-	t.Fatalf("the breaker of %s is %+v", queue, b)
-	return b.Breaker
+		return !b.Open.IsZero()
+	})
 }
 
 // TestOpenBreakerReturnsDeliveries is why a queue that one message holds is paused, and its breaker stays closed: an

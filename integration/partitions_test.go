@@ -21,7 +21,6 @@ import (
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
-	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
 	"github.com/strikesmq/strikes/ops"
 	"github.com/strikesmq/strikes/publisher"
@@ -91,7 +90,7 @@ func (s *shared) seen() []string {
 
 func (s *shared) eventually(what string, cond func() bool) {
 	s.t.Helper()
-	proctest.Eventually(s.t, 30*time.Second, what, cond)
+	eventually(s.t, what, cond)
 }
 
 func (s *shared) depth() (n int) {
@@ -378,7 +377,7 @@ func TestPartitionsBreaker(t *testing.T) {
 		all = append(all, fmt.Sprintf("key-%d %d", i%keys, i/keys))
 	}
 	s.publish(all...)
-	awaitBreaker(t, s.store, s.queue, func(b counter.Breaker) bool { return !b.Open.IsZero() })
+	awaitOpen(t, s.store, s.queue)
 	s.now(succeed)
 	dead := func() int { return queueDepth(t, s.queue+".dlq") }
 	s.eventually("every message handled or dead-lettered", func() bool { return len(s.seen())+dead() >= len(all) })
