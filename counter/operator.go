@@ -91,11 +91,13 @@ func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
 	of := Queue{m.VHost, m.Queue}
 	err = a.insist(ctx, of, nil, func(now time.Time, _ []Doc) (change Change, err error) {
 		past, err := a.store.Page(ctx, of, setSkips, Entry{Score: now.UnixMilli()}, page)
+		until, name := now.Add(skipAnnounced), member(m.ID, m.Generation)
 		for _, e := range past {
-			change.Sets = append(change.Sets, Member{Set: setSkips, Name: e.Name, Gone: true})
+			if e.Name != name {
+				change.Sets = append(change.Sets, Member{Set: setSkips, Name: e.Name, Gone: true})
+			}
 		}
-		until := now.Add(skipAnnounced)
-		change.Sets = append(change.Sets, Member{Set: setSkips, Name: member(m.ID, m.Generation), Score: until.UnixMilli(),
+		change.Sets = append(change.Sets, Member{Set: setSkips, Name: name, Score: until.UnixMilli(),
 			Expires: until.Add(time.Minute)})
 		return change, err
 	})
