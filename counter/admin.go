@@ -25,8 +25,8 @@ func (a *Admin) Now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// Get returns the records of all generations of an id in a queue, newest first; none if nothing is kept of it. Values
-// that another program wrote to a record's key are among them, with StateForeign. Get reads the names in
+// Get returns the records of all generations of an id in a queue, newest first; none if nothing is kept of it. It omits
+// values that another program wrote to a record's key, with which each step of the message fails. Get reads the names in
 // the queue's sets, a few thousand per round trip. A generation that succeeded within the last ten minutes, or whose
 // dead letter was replayed or dropped, is found only if it was the first.
 func (a *Admin) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
@@ -101,7 +101,7 @@ func (a *Admin) generationsOf(ctx context.Context, vhost, queue string, ids ...s
 	return members, nil
 }
 
-// read fetches records by their members, in that order; nil for one that no longer exists.
+// read fetches records by their members, in that order; nil for one that no longer exists or that another program wrote.
 func (a *Admin) read(ctx context.Context, of Queue, members []string) ([]*Record, error) {
 	records := make([]*Record, 0, len(members))
 	for some := range slices.Chunk(members, page) {
@@ -110,16 +110,13 @@ func (a *Admin) read(ctx context.Context, of Queue, members []string) ([]*Record
 			return nil, err
 		}
 		for _, d := range docs {
-			if d.Data == "" && d.Err == nil {
+			r, ok := parseRecord(of, d.Data)
+			if !ok {
 				records = append(records, nil)
 				continue
 			}
-			r := parseRecord(of, d.Data)
 			if !d.Expires.IsZero() {
 				r.TTL = max(d.Expires.Sub(now), 0)
-			}
-			if r.State == StateForeign {
-				r.Key = a.opts.queueKey(of.VHost, of.Name) + d.Name
 			}
 			records = append(records, &r)
 		}

@@ -306,25 +306,25 @@ func TestNotesAreReplaced(t *testing.T) {
 func TestUnreadableRecord(t *testing.T) {
 	notes := "skip 1700000000000 2 3\nopwhyreset 1700000000000 0 1\nx"
 	whole := fmt.Sprintf("1 0 2 0 0 . 0 0 0 0 0 timed-out . . 0 0 4 1 0 .;a=f 1 1 1 %d 0\nidh%sbecause", len(notes), notes)
-	r := parseRecord(Queue{}, whole)
+	r, _ := parseRecord(Queue{}, whole)
 	if r.ID != "i" || r.Generation != "d" || r.Consumer != "h" || r.Skipped.By != "op" || r.Reset.Why != "x" ||
 		r.Cause != CauseTimedOut || r.Reason != "because" || r.Limit != 4 {
 		t.Fatalf("%+v", r)
 	}
 	for n := range len(whole) - len("because") {
-		if r := parseRecord(Queue{}, whole[:n]); r.ID != "" || r.Failures != 0 {
+		if r, _ := parseRecord(Queue{}, whole[:n]); r.ID != "" || r.Failures != 0 {
 			t.Errorf("of %d bytes: %+v", n, r)
 		}
 	}
 	for _, lengths := range []string{" 9223372036854775807 1 1 ", " 1 99999999999999999999 1 ", " -1 1 1 "} {
-		if r := parseRecord(Queue{}, strings.Replace(whole, " 1 1 1 ", lengths, 1)); r.Failures != 0 {
+		if r, _ := parseRecord(Queue{}, strings.Replace(whole, " 1 1 1 ", lengths, 1)); r.Failures != 0 {
 			t.Errorf("%s: %+v", lengths, r)
 		}
 	}
 	for n := range len(notes) {
 		short := strings.Replace(whole[:len(whole)-len(notes)-len("because")]+notes[:n], fmt.Sprint(" ", len(notes), " 0\n"),
 			fmt.Sprint(" ", n, " 0\n"), 1)
-		if r := parseRecord(Queue{}, short); r.ID != "i" || r.Reset.Why != "" {
+		if r, _ := parseRecord(Queue{}, short); r.ID != "i" || r.Reset.Why != "" {
 			t.Errorf("notes of %d bytes: %+v", n, r)
 		}
 	}

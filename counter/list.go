@@ -74,7 +74,7 @@ func (a *Admin) records(ctx context.Context, of Queue, set string) iter.Seq2[sco
 			}
 			for i, r := range records {
 				// else the entry is of an expired record
-				is := r != nil && (r.State == StateForeign || (set == setDead) == (r.State == StateDeadLetter))
+				is := r != nil && (set == setDead) == (r.State == StateDeadLetter)
 				if is && !yield(scored{*r, found[i].Score}, nil) {
 					return
 				}
@@ -105,7 +105,7 @@ func (a *Admin) Dead(ctx context.Context, vhost, queue, after string) iter.Seq2[
 				return
 			}
 			for i, text := range p.texts {
-				r := parseRecord(Queue{vhost, queue}, text)
+				r, _ := parseRecord(Queue{vhost, queue}, text)
 				if r.State == StateDeadLetter && !yield(Dead{r, placeOf(p.entries[i])}, nil) {
 					return
 				}

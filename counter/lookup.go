@@ -22,7 +22,7 @@ func (a *Admin) Lookup(ctx context.Context, vhost, queue string, messages []Mess
 			return nil, failed("lookup", queue, err)
 		}
 		for i, r := range records {
-			if r != nil && r.State != StateForeign {
+			if r != nil {
 				found[Message{VHost: vhost, Queue: queue, ID: some[i].ID, Generation: some[i].Generation}] = *r
 			}
 		}

@@ -70,7 +70,6 @@ const (
 	StateSkip       = rules.StateSkip
 	StateHeld       = rules.StateHeld
 	StateDone       = rules.StateDone
-	StateForeign    = rules.StateForeign
 )
 
 // The kinds of known attempts.

@@ -7,14 +7,11 @@ import (
 	"github.com/strikesmq/strikes/counter/rules"
 )
 
-// parseRecord reads a record of a queue. Text that it cannot read has StateForeign.
-func parseRecord(of Queue, text string) Record {
+// parseRecord reads a record of a queue; false: the text is none.
+func parseRecord(of Queue, text string) (Record, bool) {
 	r, ok := rules.Decode(text)
-	if !ok {
-		r.State = StateForeign
-	}
 	r.VHost, r.Queue = of.VHost, of.Name
-	return r
+	return r, ok
 }
 
 func number(s string) int64 {

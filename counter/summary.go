@@ -159,8 +159,8 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) erro
 				s.Partial = true
 				return nil
 			}
-			r := parseRecord(of, text)
-			if r.IsOver() || r.Counted() == 0 && r.OpenToken == "" {
+			r, ok := parseRecord(of, text)
+			if !ok || r.IsOver() || r.Counted() == 0 && r.OpenToken == "" {
 				continue
 			}
 			late := IsForgotten(r, s.Breaker, s.Paused != nil || s.Waiting.Messages > 0, s.Time)

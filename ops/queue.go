@@ -20,21 +20,6 @@ type noneError struct{ text string }
 func (e noneError) Error() string { return e.text }
 func (noneError) Unwrap() error   { return ErrNone }
 
-// ForeignError names keys of the store that hold something else than a
-// record. Consumers hold the messages until an operator removes these keys; no
-// command of strikes does.
-type ForeignError struct {
-	Queue string
-	Keys  []string
-}
-
-func (e *ForeignError) Error() string {
-	if len(e.Keys) == 1 {
-		return fmt.Sprintf("the key %q of queue %q holds a value that is no record of strikes", e.Keys[0], e.Queue)
-	}
-	return fmt.Sprintf("%d keys of queue %q hold values that are no records of strikes", len(e.Keys), e.Queue)
-}
-
 // Queue is where operators work on the records of a queue.
 type Queue struct {
 	Store *counter.Admin
@@ -56,32 +41,19 @@ func (q *Queue) None(format string, args ...any) error {
 	return noneError{fmt.Sprintf("%s of queue %q in virtual host %q", fmt.Sprintf(format, args...), q.Name, q.VHost)}
 }
 
-// List yields the newest records of the queue, limit at most (0: all). Its
-// last error is a *ForeignError if it came upon foreign keys.
+// List yields the newest records of the queue, limit at most (0: all).
 func (q *Queue) List(ctx context.Context, limit int) iter.Seq2[counter.Record, error] {
 	return func(yield func(counter.Record, error) bool) {
-		var foreign []string
 		n := 0
 		for r, err := range q.Store.List(ctx, q.VHost, q.Name) {
-			if err == nil && r.State == counter.StateForeign {
-				foreign = append(foreign, r.Key)
-				continue
-			}
-			if !yield(r, err) || err != nil {
+			if n++; !yield(r, err) || err != nil || n == limit {
 				return
 			}
-			if n++; n == limit {
-				break
-			}
-		}
-		if len(foreign) > 0 {
-			yield(counter.Record{}, &ForeignError{q.Name, foreign})
 		}
 	}
 }
 
-// Message returns the records of all generations of a message, the newest
-// first, or an error that wraps ErrNone, or a *ForeignError.
+// Message returns the records of all generations of a message, the newest first, or an error that wraps ErrNone.
 func (q *Queue) Message(ctx context.Context, id string) ([]counter.Record, error) {
 	records, err := q.generations(ctx, id)
 	if err == nil && len(records) == 0 {
@@ -105,15 +77,8 @@ func (q *Queue) generations(ctx context.Context, id string) ([]counter.Record, e
 			return nil, err
 		}
 	}
-	var foreign []string
 	for i := range records {
 		records[i].ID = id // a record keeps only the beginning of a long one
-		if records[i].State == counter.StateForeign {
-			foreign = append(foreign, records[i].Key)
-		}
-	}
-	if len(foreign) > 0 {
-		return nil, fmt.Errorf("message %q: %w", id, &ForeignError{q.Name, foreign})
 	}
 	return records, nil
 }

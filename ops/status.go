@@ -60,8 +60,6 @@ func (s *Status) judge(state counter.QueueState, records map[counter.Message]cou
 		switch {
 		case blocks(r):
 			s.Blocking = append(s.Blocking, blocking(r, state.Override, s))
-		case r.State == counter.StateForeign:
-			s.note("another program wrote to the key of a record, so its message waits: strikes counter list says what to do")
 		case r.State == counter.StateDeadLetter && state.Time.Sub(r.LastTime) < Arriving:
 			s.Dead.recent++
 		}

@@ -166,12 +166,7 @@ func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Que
 	defer store.Close()
 	err = f(&ops.Queue{Store: store.Admin(), VHost: b.VHost, Name: queue, Warn: unaudited(c.Err),
 		Unconsumed: func(ctx context.Context) (string, error) { return c.unconsumed(ctx, queue) }})
-	var foreign *ops.ForeignError
 	switch {
-	case errors.As(err, &foreign):
-		return fmt.Errorf("%w, and was not written by it; until it is gone, consumers hold the message (store out of "+
-			"reach); look at it, then remove the key, or in a database its row of the table strikes_doc: %s", err,
-			shell.Operands(foreign.Keys...))
 	case errors.Is(err, ops.ErrNone):
 		if missing := c.RefuseMissing(ctx, queue); missing != nil {
 			return missing

@@ -22,7 +22,6 @@ const (
 	StateSkip       State = "skip"      // an operator skipped it: it is dead-lettered at its next step
 	StateHeld       State = "held"      // exhausted, but it stays at the head of its queue until an operator decides
 	StateDone       State = "done"      // handled; kept for ten minutes, for a lost ack
-	StateForeign    State = "foreign"   // no record: another program wrote to its key, and every step of the message fails
 )
 
 // Record is the store's record of one generation of a message. Its strings come from messages and handlers: they may
@@ -76,7 +75,6 @@ type Record struct {
 
 	Listed time.Time     // when the store last moved the record in a list of its queue; zero: it is in none
 	TTL    time.Duration // until the record expires; zero: the message has no record
-	Key    string        // StateForeign: its key; nothing else is known except TTL, VHost and Queue
 }
 
 // Move is the state of a message that was moved to a delay queue.
