@@ -107,9 +107,8 @@ func (c *client) changeAll(ctx context.Context, doing string, of Queue, messages
 }
 
 // takeSome takes steps of messages of one queue with one Save, and one Load unless their documents are recent. It
-// returns those that are to be taken again because their documents may have changed. The first step that
-// writes a document of the queue and all steps after it are saved together. Each of these sees the queue as the one
-// before left it.
+// returns those that are to be taken again because their documents may have changed. If a step writes a document of the
+// queue, all are saved together. That step and each after it see the queue as the one before left it.
 func (c *client) takeSome(ctx context.Context, of Queue, some []*taking) (again []*taking, err error) {
 	var taken []*taking
 	for _, t := range some {
@@ -135,13 +134,12 @@ func (c *client) takeSome(ctx context.Context, of Queue, some []*taking) (again 
 			}
 			continue
 		}
-		if together {
-			last := len(changes) - 1
-			changes[last], in[last] = join(changes[last], change), append(in[last], t)
-		} else {
-			changes, in, together = append(changes, change), append(in, []*taking{t}), len(change.Docs) > 1
-		}
-		if together {
+		changes, in = append(changes, change), append(in, []*taking{t})
+		if together = together || len(change.Docs) > 1; together {
+			for _, more := range changes[1:] {
+				changes[0] = join(changes[0], more)
+			}
+			changes, in = changes[:1], [][]*taking{slices.Concat(in...)}
 			see(about, change)
 		}
 	}

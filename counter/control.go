@@ -120,20 +120,23 @@ func (c *client) storedControl(ctx context.Context, of Queue, r Reader) (control
 			pause.Expires = now.Add(rules.PauseTTL)
 			change.Docs = append(change.Docs, pause)
 		}
+		own := readerDigits[r.state()] + " " + r.Token + " " + r.Consumer
 		for found, err := range c.pages(ctx, of, setConsumers, Entry{}, page) {
 			if err != nil {
 				return Change{}, err
 			}
 			for _, e := range found {
-				if known, reader := parseReader(e); reader == r.Token || now.Sub(known.Seen).Abs() >= forgottenReader {
+				known, reader := parseReader(e)
+				if isOwn := e.Name == own && !r.Left; !isOwn && (reader == r.Token ||
+					now.Sub(known.Seen).Abs() >= forgottenReader) {
 					change.Sets = append(change.Sets, Member{Set: setConsumers, Name: e.Name, Gone: true})
 				}
 			}
 		}
 		waiting := Doc{Name: docWaiting + r.Token, Any: true}
 		if !r.Left {
-			change.Sets = append(change.Sets, Member{Set: setConsumers, Score: now.UnixMilli(),
-				Name: readerDigits[r.state()] + " " + r.Token + " " + r.Consumer, Expires: now.Add(forgottenReader)})
+			change.Sets = append(change.Sets, Member{Set: setConsumers, Name: own, Score: now.UnixMilli(),
+				Expires: now.Add(forgottenReader)})
 			waiting.Data, waiting.Expires = r.Waiting.text(), now.Add(waitingTTL)
 		}
 		change.Docs = append(change.Docs, waiting)

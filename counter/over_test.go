@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/panics"
 )
 
@@ -23,7 +24,59 @@ type slowStore struct {
 func (s *slowStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bool, error) {
 	s.saves.Add(1)
 	<-s.begin
+	if name := overlap(changes); name != "" {
+		return nil, fmt.Errorf("several changes touch %q", name)
+	}
 	return s.Store.Save(ctx, of, changes...)
+}
+
+// overlap returns a document or member that is written, and touched again by the same changes.
+func overlap(changes []Change) string {
+	written, touched := map[string]bool{}, map[string]int{}
+	touch := func(name string, writes bool) {
+		touched[name]++
+		written[name] = written[name] || writes
+	}
+	for _, c := range changes {
+		for _, d := range c.Docs {
+			touch(d.Name, true)
+		}
+		for _, d := range c.Same {
+			touch(d.Name, false)
+		}
+		for _, s := range c.Add {
+			touch(s.Doc, false)
+		}
+		for _, m := range c.Sets {
+			touch(m.Set+" "+m.Name, true)
+		}
+	}
+	for name, n := range touched {
+		if n > 1 && written[name] {
+			return name
+		}
+	}
+	return ""
+}
+
+// TestChangesDoNotOverlap: a step that writes a document of the queue is saved together with steps that compare it.
+func TestChangesDoNotOverlap(t *testing.T) {
+	s := &slowStore{Store: newMemoryStore(), begin: make(chan struct{})}
+	close(s.begin)
+	var some []*taking
+	for i := range 3 {
+		some = append(some, newTaking(message(fmt.Sprint(i)), func(_ *Record, q *rules.Queue, _ time.Time) (Reply,
+			time.Duration) {
+			if q.Judged = true; i == 1 {
+				q.Breaker.Permits++
+			}
+			return Reply{}, time.Hour
+		}))
+	}
+	again, err := Over(s, nil).takeSome(t.Context(), Queue{"/", "orders"}, some)
+	if len(again) > 0 || err != nil {
+		t.Errorf("%d steps are to be taken again, %v", len(again), err)
+	}
 }
 
 // TestOverSharesRoundTrips: steps that arrive while others are under way go together, though several are of one

@@ -21,7 +21,8 @@ type Store interface {
 	Read(ctx context.Context, queue Queue, set string, page []Entry) ([]string, error)
 
 	// Save makes each change whole, or not at all if one of its documents is not as it was loaded. It reports which
-	// changes it made, and sets the Version of the documents that it wrote.
+	// changes it made, and sets the Version of the documents that it wrote. A document or member that one change writes
+	// is in no other of the call, and once in its own. Several changes may compare a document, or add to it.
 	Save(ctx context.Context, queue Queue, changes ...Change) (saved []bool, err error)
 
 	// Page returns the first n members of a set that come after a place, the highest score first, and those of one score
