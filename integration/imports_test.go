@@ -58,8 +58,7 @@ var arrows = map[string][]string{
 
 	"internal/inbox": {"consumer", "internal/sqlstore"},
 
-	"internal/sqlstore":         {"counter", "internal/pause", "internal/setting"},
-	"internal/sqlstore/sqltest": {"counter", "internal/servertest"},
+	"internal/sqlstore": {"counter", "internal/pause", "internal/setting"},
 
 	"internal/inspect": {"internal/broker", "internal/panics", "internal/printable"},
 	"internal/reason":  {"internal/printable"},

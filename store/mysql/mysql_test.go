@@ -18,7 +18,6 @@ import (
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
-	"github.com/strikesmq/strikes/internal/sqlstore/sqltest"
 )
 
 func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
@@ -162,7 +161,7 @@ func TestLargeRecords(t *testing.T) {
 	}
 }
 
-// TestClean: documents and members that expired are deleted, and the others stay.
+// TestClean: documents and members that expired are deleted, and the others stay, with each set that is kept.
 func TestClean(t *testing.T) {
 	url := migrated(t)
 	s := open(t, url)
@@ -172,49 +171,27 @@ func TestClean(t *testing.T) {
 	}
 	exec("INSERT INTO strikes_doc SELECT concat('q', seq DIV 100), concat('d', seq), 'x', 1, " +
 		"CASE seq % 3 WHEN 0 THEN 0 WHEN 1 THEN 5 ELSE 9000000000000 END FROM " + numbers(3000))
-	exec("INSERT INTO strikes_member SELECT queue, 's', name, 1, expires FROM strikes_doc")
-	for _, table := range []sweep{docs, members} {
+	for _, set := range []string{"s", "kept"} {
+		exec("INSERT INTO strikes_member SELECT queue, '" + set + "', name, 1, expires FROM strikes_doc")
+	}
+	exec("INSERT INTO strikes_member SELECT DISTINCT queue, '', 'kept', 0, 9000000000000 FROM strikes_doc")
+	exec("INSERT INTO strikes_member VALUES ('q1', '', 's', 0, 5)")
+	for _, table := range []struct {
+		sweep
+		deleted, left int
+	}{{docs, 1000, 0}, {members, 1001, 1000}} {
 		total := 0
-		for range 4 {
-			n, err := s.cleanSome(t.Context(), &table)
+		for range 8 {
+			n, err := s.cleanSome(t.Context(), &table.sweep)
 			need(t, err)
 			total += n
 		}
 		var left int
-		err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table.table+" WHERE expires <> 5").Scan(&left)
-		if total != 1000 || left != 2000 || err != nil {
-			t.Errorf("%s: %d were deleted, %d are left, %v", table.table, total, left, err)
+		err := s.db.QueryRowContext(t.Context(), "SELECT count(*) FROM "+table.table+" WHERE expires = 5").Scan(&left)
+		if total != table.deleted || left != table.left || err != nil {
+			t.Errorf("%s: %d were deleted, %d that expired are left, %v", table.table, total, left, err)
 		}
 	}
-}
-
-// TestLaneIsRenewedWhole: no place of a lane expires before its document, whether a step or a consumer renews the lane.
-func TestLaneIsRenewedWhole(t *testing.T) { renew(t, 2000) }
-
-// TestLongLane renews a lane of 300,000 places.
-func TestLongLane(t *testing.T) {
-	servertest.Long(t)
-	renew(t, 300_000)
-}
-
-func renew(t *testing.T, places int) {
-	s := open(t, migrated(t))
-	sweep := s.sweep(members)
-	sqltest.Renew(t, &sqltest.Database{Store: s, Set: "set_name",
-		Exec: func(sql string) {
-			if _, err := s.db.ExecContext(t.Context(), sql); err != nil {
-				t.Fatalf("%s: %v", sql, err)
-			}
-		},
-		Sweep: func() int {
-			n, err := sweep(t.Context())
-			need(t, err)
-			return n
-		},
-		Fill: func(members int) string {
-			return fmt.Sprintf("INSERT INTO strikes_member SELECT queue, set_name, concat(name, '-', seq), score, 5 FROM "+
-				"(SELECT * FROM strikes_member WHERE set_name <> '' ORDER BY set_name LIMIT 1) one, %s", numbers(members))
-		}}, places)
 }
 
 // TestForgetBesideAFailure: an operator forgets a message that has no record, while its first failure is counted. The
