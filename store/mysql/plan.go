@@ -29,10 +29,8 @@ type plan struct {
 	rows    map[string]*row // of documents, by name
 	writer  int64           // begins the versions of the documents that this Save writes
 	now     int64           // milliseconds by the server's clock, when all rows were locked
-	members map[member]counter.Member
+	members []counter.Member
 }
-
-type member struct{ set, name string }
 
 // row is a document, first as it was locked and then as the changes leave it.
 type row struct {
@@ -48,8 +46,7 @@ type row struct {
 
 // planOf plans the first of some changes.
 func planOf(queue []byte, changes []counter.Change) *plan {
-	p := &plan{queue: queue, rows: map[string]*row{}, writer: rand.Int64N(1<<62) + 1, //nolint:gosec // no secret
-		members: map[member]counter.Member{}}
+	p := &plan{queue: queue, rows: map[string]*row{}, writer: rand.Int64N(1<<62) + 1} //nolint:gosec // no secret
 	size := 0
 	for _, c := range changes {
 		for _, d := range c.Docs {
@@ -137,8 +134,7 @@ func (p *plan) make(c counter.Change, version int64) {
 		r.write(version, counter.AddTo(r.data, sum), expires)
 	}
 	for _, m := range c.Sets {
-		m = sqlstore.Row(m)
-		p.members[member{m.Set, m.Name}] = m // the last move counts
+		p.members = append(p.members, sqlstore.Row(m))
 	}
 }
 
@@ -190,10 +186,10 @@ func (p *plan) writes() *query {
 func (p *plan) writeMembers(q *query) {
 	var moved [][]any
 	gone := map[string][]string{}
-	for _, at := range slices.SortedFunc(maps.Keys(p.members), func(a, b member) int {
-		return cmp.Or(cmp.Compare(a.set, b.set), cmp.Compare(a.name, b.name))
-	}) {
-		m := p.members[at]
+	slices.SortFunc(p.members, func(a, b counter.Member) int {
+		return cmp.Or(cmp.Compare(a.Set, b.Set), cmp.Compare(a.Name, b.Name))
+	})
+	for _, m := range p.members {
 		if m.Gone {
 			gone[m.Set] = append(gone[m.Set], m.Name)
 		} else {
