@@ -179,8 +179,8 @@ func TestVersions(t *testing.T) {
 		name := url[strings.LastIndex(url, "/")+1:]
 		do(t, servertest.MariaDB(t), "ALTER TABLE "+name+".strikes_doc COMMENT = '"+version+"'")
 		expect(t, version, saveOne(open(t, url), t.Context()), counter.FaultNotSetUp, says)
-		if err := Migrate(t.Context(), url); !errors.Is(err, ErrSchema) {
-			t.Errorf("%s: got %v, want %v", version, err, ErrSchema)
+		if err := Migrate(t.Context(), url); !errors.Is(err, sqlstore.ErrSchema) {
+			t.Errorf("%s: got %v, want %v", version, err, sqlstore.ErrSchema)
 		}
 	}
 }

@@ -14,10 +14,6 @@ import (
 // Version is the version of the schema that this package reads and writes. The comment of the table strikes_doc has it.
 const Version = sqlstore.Version
 
-// ErrSchema is wrapped if the tables are missing, or are of another version of strikes. Run "strikes store migrate", or
-// the newer strikes.
-var ErrSchema = sqlstore.ErrSchema
-
 // Schema makes the tables, and changes nothing if they are there. The table with the version comes last, because each
 // CREATE commits by itself.
 //

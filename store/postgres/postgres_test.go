@@ -20,6 +20,7 @@ import (
 	"github.com/strikesmq/strikes/counter/storetest"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
+	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
 func TestMain(m *testing.M) { os.Exit(servertest.Run(m)) }
@@ -81,7 +82,8 @@ func TestMissingTable(t *testing.T) {
 			return errOf(open(t, url).Save(t.Context(), counter.Queue{Name: "q"}, counter.Change{
 				Docs: []counter.Doc{{Name: "r:a", Data: "x"}}, Sets: []counter.Member{{Set: "index", Name: "a"}}}))
 		}
-		if err := save(); !errors.Is(err, ErrSchema) || !strings.Contains(err.Error(), "run: strikes store migrate") {
+		if err := save(); !errors.Is(err, sqlstore.ErrSchema) ||
+			!strings.Contains(err.Error(), "run: strikes store migrate") {
 			t.Errorf("without %s: %v", table, err)
 		}
 		need(t, Migrate(t.Context(), url))
@@ -109,7 +111,7 @@ func TestMigrateBesideANewer(t *testing.T) {
 	need(t, tx.Commit(t.Context()))
 	refused := <-older
 	version, err := versionOf(t.Context(), newer)
-	if err != nil || version != "strikes 2" || !errors.Is(refused, ErrSchema) {
+	if err != nil || version != "strikes 2" || !errors.Is(refused, sqlstore.ErrSchema) {
 		t.Errorf("the version is %q, %v; the older says %v", version, err, refused)
 	}
 }
@@ -267,8 +269,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: got %v, want %q and %q", name, err, tc.fault, tc.says)
 		}
 	}
-	if err := Migrate(t.Context(), newer); !errors.Is(err, ErrSchema) {
-		t.Errorf("got %v, want %v", err, ErrSchema)
+	if err := Migrate(t.Context(), newer); !errors.Is(err, sqlstore.ErrSchema) {
+		t.Errorf("got %v, want %v", err, sqlstore.ErrSchema)
 	}
 	found, err := open(t, reader+"&synchronous_commit=off").Examine(t.Context())
 	if err != nil || len(found) != 2 || found[0].Code != "store-acl" || found[1].Code != "store-volatile" {

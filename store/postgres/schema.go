@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -64,12 +63,8 @@ func Migrate(ctx context.Context, rawURL string) error {
 		case version != "":
 			return sqlstore.CheckVersion(version)
 		}
-		for _, statement := range strings.SplitAfter(Schema, ";\n") {
-			if _, err := tx.Exec(ctx, statement); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := tx.Exec(ctx, Schema)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("postgres: migrating: %w", base.Failed(err))
@@ -88,7 +83,3 @@ func versionOf(ctx context.Context, in interface {
 			obj_description(oid, 'pg_class') IS DISTINCT FROM '`+Version+`')), '')`).Scan(&version)
 	return version, err
 }
-
-// ErrSchema is wrapped if the tables are missing, or are of another version of strikes. Run "strikes store migrate", or
-// the newer strikes.
-var ErrSchema = sqlstore.ErrSchema
