@@ -70,8 +70,6 @@ func (r *breakerRoom) mark(d *delivery, a *counter.Attempt) {
 	kept[atBreaker](d, r).progress = a.Progress
 }
 
-var errNoSuccess = errors.New("no message succeeds, so its attempt waits; see strikes status")
-
 // beforeAttempt lets a delivery wait while no message succeeds. It takes no worker, so that probes find one.
 func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, error) {
 	if !r.gate.shut.Load() {
@@ -80,7 +78,8 @@ func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, err
 	r.s.release(ctx, d)
 	w := kept[atBreaker](d, r)
 	if w.probes == 0 && d.past.uncounted == 0 {
-		r.s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: errNoSuccess})
+		r.s.observe(ctx, d, Event{Outcome: OutcomeHold,
+			Err: errors.New("no message succeeds, so its attempt waits; see strikes status")})
 	}
 	w.first, w.failures = d.isFirst() && !d.again(), d.reply.Counted()+d.past.uncounted
 	if !r.gate.wait(ctx, r.s.heldUntil(d), w) {

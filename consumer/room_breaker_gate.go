@@ -16,8 +16,7 @@ const (
 	breakerReads     = time.Second            // between two reads of the breaker
 	breakerReadsSoon = 250 * time.Millisecond // the same, while messages have failed with no success since
 	breakerTimeout   = 500 * time.Millisecond // of a read
-	breakerBlind     = 5 * time.Second        // without a reply of the store, after which first deliveries begin
-	breakerAlone     = 5 * time.Second        // without a success of others, after which a process is not alone in failing
+	breakerSilence   = 5 * time.Second        // of the store, then first deliveries begin; of successes elsewhere
 	freshFirst       = 300 * time.Millisecond // a failed message waits so long for a fresh one to take its probe
 	permitTurns      = 200 * time.Millisecond // the longest that a process leaves a permit to others
 )
@@ -89,12 +88,8 @@ func (g *breakerGate) reported(p counter.Progress) {
 func (g *breakerGate) succeeded(began, ended time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if began.After(g.began) {
-		g.began = began
-	}
-	if ended.After(g.ended) {
-		g.ended = ended
-	}
+	g.began = slices.MaxFunc([]time.Time{g.began, began}, time.Time.Compare)
+	g.ended = slices.MaxFunc([]time.Time{g.ended, ended}, time.Time.Compare)
 	g.goOn()
 	if !g.state.Doubt.IsZero() {
 		g.wake()
@@ -120,11 +115,10 @@ func (g *breakerGate) wait(ctx context.Context, until time.Time, w *atBreaker) (
 	}
 	g.spend(false)
 	g.mu.Unlock()
-	ctx, cancel := context.WithDeadline(ctx, until)
-	defer cancel()
 	select {
 	case <-w.passes:
 		return true
+	case <-time.After(time.Until(until)):
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
@@ -214,7 +208,7 @@ func (g *breakerGate) judgeOwn(now time.Time) {
 	switch since := g.own.Doubt; {
 	case !g.own.Stops() || g.state.Stops():
 	case g.state.Count.After(g.state.Now), // an operator wants every failure counted
-		!g.missed && now.Sub(since) > breakerAlone && now.Sub(g.others) > breakerAlone: // perhaps only poison is left
+		!g.missed && now.Sub(since) > breakerSilence && now.Sub(g.others) > breakerSilence: // perhaps only poison is left
 		g.goOn()
 	default:
 		g.own.Learn(rules.Progress{}, now)
@@ -299,10 +293,19 @@ func (g *breakerGate) spend(all bool) {
 		return cmp.Or(a.probes-b.probes, a.failures-b.failures)
 	})
 	if !g.shut.Load() {
-		g.open()
+		// Those that failed often go between those that did not: many failures in a row would look like the outage that
+		// has just ended.
+		for i := range g.waiting {
+			at := i / 2
+			if i%2 == 1 {
+				at = len(g.waiting) - 1 - at
+			}
+			g.waiting[at].passes <- struct{}{}
+		}
+		g.waiting = nil
 		return
 	}
-	blind := g.missed && time.Since(g.heard) >= breakerBlind
+	blind := g.missed && time.Since(g.heard) >= breakerSilence
 	g.waiting = slices.DeleteFunc(g.waiting, func(w *atBreaker) bool {
 		switch {
 		case blind && w.first:
@@ -315,17 +318,4 @@ func (g *breakerGate) spend(all bool) {
 		w.passes <- struct{}{}
 		return true
 	})
-}
-
-// open lets all go, those that have failed often between those that have not. Many failures in a row would look like
-// the outage that has just ended.
-func (g *breakerGate) open() {
-	for i := range g.waiting {
-		at := i / 2
-		if i%2 == 1 {
-			at = len(g.waiting) - 1 - at
-		}
-		g.waiting[at].passes <- struct{}{}
-	}
-	g.waiting = nil
 }

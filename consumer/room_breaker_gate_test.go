@@ -71,7 +71,7 @@ func TestStoppedProcessWarns(t *testing.T) {
 			g.judgeOwn(time.Now())
 		},
 		"no message succeeds in other processes either": func(g *breakerGate) {
-			time.Sleep(breakerAlone)
+			time.Sleep(breakerSilence)
 			g.judgeOwn(time.Now())
 		},
 	} {

@@ -48,10 +48,8 @@ func (b *Breaker) Text(now time.Time) string {
 		printable.Plural(b.Failed, "message"))
 	switch wait := b.Next.Sub(now).Round(time.Second); {
 	case !b.Open:
-	case wait > 0:
-		text += fmt.Sprintf(" Next probe in %s.", wait)
 	case wait > -time.Minute:
-		text += " A probe is due."
+		text += fmt.Sprintf(" Next probe in %s.", max(wait, 0))
 	default:
 		text += fmt.Sprintf(" A probe has been due for %s: no consumer with a breaker asks for one; the queue is empty or "+
 			"paused, or none runs.", -wait)

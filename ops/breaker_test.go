@@ -14,7 +14,7 @@ func TestBreakerText(t *testing.T) {
 		says string
 	}{
 		{2 * time.Second, "counted. Next probe in 2s. 8 of 8: refused"},
-		{-time.Second, "counted. A probe is due. 8 of 8: refused"},
+		{-time.Second, "counted. Next probe in 0s. 8 of 8: refused"},
 		{-12 * time.Minute, "counted. A probe has been due for 12m0s: no consumer with a breaker asks for one; "},
 	} {
 		b := &Breaker{Since: now.Add(-time.Hour), Open: true, Failed: 8, Alike: 8, Reason: "refused", Next: now.Add(c.next)}

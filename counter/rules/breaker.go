@@ -25,8 +25,8 @@ const (
 // MaxBreaker is the largest Progress.Breaker.
 const MaxBreaker = 100
 
-// Progress is the report of a process with a breaker, in each step and once a second. The times are by the store's clock here. Ages are
-// sent.
+// Progress is the report of a process with a breaker, in each step and once a second. Its times are by the store's
+// clock, but ages are sent.
 type Progress struct {
 	Breaker  int           // after so many failed messages, with no success since, the queue is in doubt; 0: no breaker
 	Patience time.Duration // for so long a last attempt does not count without a success elsewhere; 0: it counts
@@ -213,10 +213,7 @@ func (s *step) awaitsSuccess() bool {
 		return false
 	}
 	b, _ := s.breaker()
-	since := s.LastTime
-	if s.Due.After(since) {
-		since = s.Due
-	}
+	since := slices.MaxFunc([]time.Time{s.LastTime, s.Due}, time.Time.Compare)
 	left := since.Add(SuccessAwaits).Sub(s.now)
 	if !s.impatient(b) || left <= 0 {
 		return false
