@@ -249,7 +249,7 @@ def test_the_last_success_is_reported(away):
     assert next(run).call.args[1].endswith(" -1 -1 -1 0")
     breaker.succeeded(SimpleNamespace(began=9.0, ran=0.5))
     breaker.over.fire()
-    reply = [0, 0, 0, 0, 0, 0, 0, 0, b"", b""]
+    reply = [0, 0, 0, 0, 0, 0, 0, 0, 0, b""]
     if away:
         with pytest.raises(StopIteration):
             run.send(StoreError(Fault.SLOW, "away"))
