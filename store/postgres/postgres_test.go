@@ -200,6 +200,35 @@ func TestOrderOfLocks(t *testing.T) {
 	}
 }
 
+// TestComparedRecord: a record that a change compares is as it was loaded when the change is saved, also if another
+// Save writes the record while the first one waits for a lock.
+func TestComparedRecord(t *testing.T) {
+	url, of := migrated(t), counter.Queue{Name: "q"}
+	s := open(t, url)
+	need(t, errOf(s.Save(t.Context(), of, counter.Change{Docs: []counter.Doc{{Name: "pause", Data: "x"},
+		{Name: "r:a", Data: "held"}}})))
+	_, docs, err := s.Load(t.Context(), of, "pause", "r:a")
+	need(t, err)
+	other, err := pgx.Connect(t.Context(), url)
+	need(t, err)
+	defer other.Close(context.Background())
+	need(t, errOf(other.Exec(t.Context(), "BEGIN; SELECT FROM strikes_doc WHERE name = 'pause' FOR UPDATE")))
+	saved := make(chan bool, 1)
+	go func() {
+		is, err := s.Save(t.Context(), of, counter.Change{Docs: docs[:1], Same: docs[1:]})
+		saved <- err != nil || is[0]
+	}()
+	proctest.Eventually(t, 20e9, "it waits", func() (waits bool) {
+		err := s.pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").Scan(&waits)
+		return err == nil && waits
+	})
+	need(t, errOf(s.Save(t.Context(), of, counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "skip", Any: true}}})))
+	need(t, errOf(other.Exec(t.Context(), "COMMIT")))
+	if <-saved {
+		t.Error("it was saved beside a record that had changed")
+	}
+}
+
 // TestForgetBesideAFailure: an operator forgets a message whose record is gone, while its first failure dead-letters it
 // again. The lists show the new tombstone.
 func TestForgetBesideAFailure(t *testing.T) {

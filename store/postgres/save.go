@@ -37,7 +37,8 @@ func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.C
 
 // The acts of Save on a document.
 const (
-	compares int32 = iota
+	compares int32 = iota // under its advisory lock
+	stays                 // compares a record under the lock of its row
 	writes
 	replaces // whatever its version is
 	adds     // to its sums
@@ -71,14 +72,20 @@ func (s *Store) saveAll(ctx context.Context, of counter.Queue, changes []counter
 	var sums []sum
 	var locks [][]byte // documents with an advisory lock
 	var alone []bool   // the lock is exclusive
+	isRecord := func(name string) bool { return strings.HasPrefix(name, "r:") }
 	lock := func(name string, exclusive bool) {
 		locks, alone = append(locks, []byte(name)), append(alone, exclusive)
 	}
 	for i, c := range changes {
 		n := int32(i)
 		for _, d := range c.Same {
-			docs = append(docs, doc{n, d, compares})
-			lock(d.Name, false)
+			act := compares
+			if isRecord(d.Name) {
+				act = stays
+			} else {
+				lock(d.Name, false)
+			}
+			docs = append(docs, doc{n, d, act})
 		}
 		for _, d := range c.Docs {
 			act := writes
@@ -86,7 +93,7 @@ func (s *Store) saveAll(ctx context.Context, of counter.Queue, changes []counter
 				act = replaces
 			}
 			docs = append(docs, doc{n, d, act})
-			if !strings.HasPrefix(d.Name, "r:") {
+			if !isRecord(d.Name) {
 				lock(d.Name, true)
 			}
 		}
@@ -184,10 +191,10 @@ seen AS MATERIALIZED (SELECT s.name, s.version FROM (SELECT * FROM locked UNION 
 	FROM strikes_doc WHERE queue = $1 AND name = t.name OFFSET 0) d) s, clock
 	WHERE s.expires = 0 OR s.expires > clock.now),
 stale AS MATERIALIZED (SELECT doc.change FROM doc LEFT JOIN seen USING (name)
-	WHERE doc.act < 2 AND doc.version <> coalesce(seen.version, 0)),
+	WHERE doc.act < 3 AND doc.version <> coalesce(seen.version, 0)),
 ok AS MATERIALIZED (SELECT change FROM generate_series(0, $3::int - 1) change
 	WHERE (SELECT count(*) FROM locked) >= 0 AND change NOT IN (SELECT change FROM stale)),
-written AS MATERIALIZED (SELECT doc.* FROM doc JOIN ok USING (change) WHERE doc.act IN (1, 2)),
+written AS MATERIALIZED (SELECT doc.* FROM doc JOIN ok USING (change) WHERE doc.act IN (2, 3)),
 updated AS (INSERT INTO strikes_doc (queue, name, data, version, expires)
 	SELECT $1, w.name, w.data, $2, w.expires FROM written w JOIN locked USING (name) WHERE w.data <> ''
 	ON CONFLICT (queue, name) DO UPDATE SET data = excluded.data, version = $2, expires = excluded.expires, sums = '{}'),
