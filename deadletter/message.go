@@ -100,7 +100,8 @@ func (m *Message) ours() broker.Headers {
 
 // originOf returns the death that made a message a dead letter of this queue, and the message's headers: the newest
 // death by a consumer, else the newest of any, except in the queue itself. Without one it returns the death before
-// the last replay: that replay went to an exchange that leads here.
+// the last replay: that replay went to an exchange that leads here. A message that came back from a delay queue to a
+// queue that was gone has the name of that queue as its routing key.
 func originOf(d *amqp.Delivery, deadLetterQueue string) (Death, broker.Headers) {
 	died := deathOf(d.Headers, deadLetterQueue)
 	if died.Queue != "" {
@@ -117,6 +118,9 @@ func deathOf(headers amqp.Table, deadLetterQueue string) (newest Death) {
 	for _, d := range broker.Deaths(headers) {
 		switch {
 		case d.Queue == deadLetterQueue:
+		case deadLetterQueue == broker.DelayLost:
+			d.Queue = d.Key
+			return Death(d)
 		case d.ByConsumer():
 			return Death(d)
 		case newest.Queue == "":

@@ -16,6 +16,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -280,7 +281,7 @@ func TestDelayRefuses(t *testing.T) {
 }
 
 // TestDelayQueueGone: a message whose queue is gone when it comes back is in strikes.delay.lost, and the others come
-// back.
+// back. Once the queue is declared again, a replay returns the lost messages to it.
 func TestDelayQueueGone(t *testing.T) {
 	t.Parallel()
 	q := newDelayQueue(t)
@@ -302,7 +303,14 @@ func TestDelayQueueGone(t *testing.T) {
 		}
 		return nil
 	})
-	q.must(func(ch *amqp.Channel) error { return errOf(ch.QueuePurge(broker.DelayLost, false)) })
+	q.queue(other, nil)
+	dead, err := deadletter.Open(t.Context(), deadletter.Queue{Name: broker.DelayLost, Dial: consumer.Dialer(q.url,
+		amqp.Config{})}, managementAPI(t))
+	need(t, err)
+	r, err := dead.Replay(t.Context(), deadletter.Replay{})
+	if back := q.depth(other); err != nil || r.Done != gone || back != gone || q.depth(q.name) != kept {
+		t.Errorf("%+v, %v; %d messages returned to their queue", r, err, back)
+	}
 }
 
 func containsAll(text string, parts ...string) bool {
