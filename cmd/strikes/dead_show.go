@@ -36,8 +36,8 @@ func (a *app) deadShowCommand() *cobra.Command {
 		Long: `Prints the store's record, which says when and why the message died. --read,
 --body and --json read the message itself, with headers and body: they read the
 dead-letter queue from its head up to the message, or a queue of up to 500
-messages to its end. strikes help dead-letters
-says what that costs, and explains IDs and KIND.`,
+messages to its end. strikes help dead-letters says what that costs, and
+explains IDs and KIND.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1]) },
 	}
 	c.deadWhere.addTo(cmd)

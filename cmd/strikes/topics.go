@@ -34,15 +34,15 @@ letters of QUEUE, and those that do not say where they died. --origin names
 another queue. --all, and list --read without these, mean the whole of it.
 
 How they are named. An ID may be a fingerprint, fp:…: list --read shows it for
-messages without an id, and show --read for all. It is made from the message's content, so
-messages without an id that have equal content share one. Put an ID that begins
-with - after --. IDs that are not found are named at the end, and the exit code
-is 3.
+messages without an id, and show --read for all. It is made from the message's
+content, so messages without an id that have equal content share one. Put an ID
+that begins with - after --. IDs that are not found are named at the end, and
+the exit code is 3.
 
 What reading costs. A quorum queue counts reads, and deletes a message that was
 read too often. So a queue whose delivery limit is low or unknown is not read.
---force reads it anyway, unless the limit is known to be low. dead list and dead
-show without --read read no queue.
+--force reads it anyway, unless the limit is known to be low. dead list reads
+the queue only with --read, and dead show with --read, --body or --json.
 
 Why they died: KIND in the lists.
   failed          the last attempt failed
