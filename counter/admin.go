@@ -25,10 +25,10 @@ func (a *Admin) Now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-// Get returns the records of all generations of an id in a queue, newest first; none if nothing is kept of it. It omits
-// values that another program wrote to a record's key, with which each step of the message fails. Get reads the names in
-// the queue's sets, a few thousand per round trip. A generation that succeeded within the last ten minutes, or whose
-// dead letter was replayed or dropped, is found only if it was the first.
+// Get returns the records of all generations of an id in a queue, newest first. The list is empty if the store has no
+// record of the id. Get omits a value that another program wrote to a record's key; each step of that message fails.
+// Get reads the names in the queue's sets, a few thousand per round trip. A generation that succeeded within the last
+// ten minutes, or whose dead letter was replayed or dropped, is found only if it was the first.
 func (a *Admin) Get(ctx context.Context, vhost, queue, id string) ([]Record, error) {
 	all, err := a.GetAll(ctx, vhost, queue, []string{id})
 	return all[id], err
@@ -62,8 +62,8 @@ func (a *Admin) GetAll(ctx context.Context, vhost, queue string, ids []string) (
 }
 
 // Forget deletes the records of the generations of an id that Get finds, counts and tombstones, and returns how many
-// there were. It does not stop an open attempt; if that fails, it is the first one counted in a new record. After an error
-// the records may or may not be deleted; it is safe to repeat.
+// there were. It does not stop an open attempt; if that fails, it is the first one counted in a new record. After an
+// error the records may or may not be deleted; it is safe to repeat.
 func (a *Admin) Forget(ctx context.Context, vhost, queue, id string) (int, error) {
 	members, err := a.generationsOf(ctx, vhost, queue, id)
 	if err != nil {
@@ -101,7 +101,8 @@ func (a *Admin) generationsOf(ctx context.Context, vhost, queue string, ids ...s
 	return members, nil
 }
 
-// read fetches records by their members, in that order; nil for one that no longer exists or that another program wrote.
+// read fetches records by their members, in that order. It returns nil for one that no longer exists, or that another
+// program wrote.
 func (a *Admin) read(ctx context.Context, of Queue, members []string) ([]*Record, error) {
 	records := make([]*Record, 0, len(members))
 	for some := range slices.Chunk(members, page) {

@@ -414,8 +414,9 @@ func (d *taken) check(t *rapid.T, where string) {
 		refuse("a step made the record vanish or live forever")
 	}
 	// A record that was too old before, and reaches its limit now, keeps that cause.
-	if d.reply.Code != ReplyHeld && b.State != StateHeld && d.becameTooOld() != (a.Cause == CauseTooOld && (b.Cause != CauseTooOld || b.State != StateDeadLetter &&
-		a.State == StateDeadLetter && a.Counted() < d.reply.Limit)) {
+	if d.reply.Code != ReplyHeld && b.State != StateHeld && d.becameTooOld() != (a.Cause == CauseTooOld &&
+		(b.Cause != CauseTooOld || b.State != StateDeadLetter && a.State == StateDeadLetter &&
+			a.Counted() < d.reply.Limit)) {
 		refuse("dead-lettered for its age, or not")
 	}
 	for _, why := range []string{d.wrongHold(), d.wrongMove()} {

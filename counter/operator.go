@@ -43,8 +43,7 @@ func (a *Admin) LimitMessage(ctx context.Context, m Message, attempts int, n Not
 // Reset clears one generation of a message: its counts, tombstone, wait, suspicion and own limit. The note, the fence
 // and the known attempts remain. So a late step of an attempt that was counted before is not counted now. A message in
 // the dead-letter queue stays there. Reset does not stop an open attempt; if that fails, it is the first one counted.
-// A pause for the message ends.
-// After an error other than ErrNoRecord it may or may not be done; it is safe to repeat.
+// A pause for the message ends. After an error other than ErrNoRecord it may or may not be done; it is safe to repeat.
 func (a *Admin) Reset(ctx context.Context, m Message, n Note) error {
 	if err := checkNote(n); err != nil {
 		return failed("reset", m.Queue, err)

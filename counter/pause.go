@@ -72,7 +72,7 @@ func (c *Counter) HoldQueue(ctx context.Context, h Holding, n Note) error {
 	return failed("hold", h.Queue, err)
 }
 
-// setPause pauses or resumes a queue, if may allows it with the fields of the pause that is.
+// setPause pauses or resumes a queue, if may allows it. may gets the fields of the pause as the store has it.
 func (c *client) setPause(ctx context.Context, of Queue, paused bool, p Pause, may func(map[string]string) bool) (
 	done bool, err error) {
 	n, names, fields := keptNote(p.Note), []string{docPause}, map[string]string{"paused": strconv.Itoa(rules.Flag(paused))}

@@ -41,7 +41,8 @@ var (
 	// ErrFailingAgain is returned by Replay when StopAfter of the replayed messages have failed again.
 	ErrFailingAgain = errors.New("deadletter: replayed messages fail again")
 
-	// ErrNoOrigin is the reason why a dead letter is left: it does not say where it died. Drop it, and publish it.
+	// ErrNoOrigin is the reason why a dead letter is left: it does not say where it died. Drop it to a file, and publish
+	// that.
 	ErrNoOrigin = errors.New("deadletter: the message does not say where it died")
 )
 

@@ -156,12 +156,12 @@ func (q *Queue) ReplayLane(ctx context.Context, l Lane) (result LaneResult, err 
 	return result, cmp.Or(err, endErr)
 }
 
-// ReplayLanes replays many lanes as ReplayLane replays one. For each pass it reads the dead-letter queue once for all
-// lanes, or for the first ones with a thousand dead letters together. Two lanes may expect dead letters that look alike: they
-// have one id, or no id and the same content, headers and routing key. Then the second lane waits for the first.
-// ReplayLanes calls ended once for each lane, with a nil error if the lane is released, else with the reason why it
-// stays blocked. If ended returns an error, ReplayLanes stops and returns that error. It then also calls ended with
-// that error for each other lane that it has changed.
+// ReplayLanes replays many lanes as ReplayLane replays one. For each pass it reads the dead-letter queue once for
+// all lanes, or for the first ones with a thousand dead letters together. Two lanes may expect dead letters that
+// look alike: they have one id, or no id and the same content, headers and routing key. Then the second lane waits
+// for the first. ReplayLanes calls ended once for each lane, with a nil error if the lane is released, else with the
+// reason why it stays blocked. If ended returns an error, ReplayLanes stops and returns that error. It then also
+// calls ended with that error for each other lane that it has changed.
 func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, LaneResult, error) error) error {
 	r, work, err := q.beginLanes(ctx, lanes)
 	if err != nil {

@@ -48,14 +48,14 @@ type Replay struct {
 }
 
 // Replay publishes dead letters again, to the queues in which they died, and takes each off the dead-letter queue once
-// the broker has confirmed it. It keeps their order. Each has its MessageId and a new value of GenerationHeader. Replay ignores messages that are dead-lettered
-// meanwhile.
+// the broker has confirmed it. It keeps their order. Each has its MessageId and a new value of GenerationHeader. Replay
+// ignores messages that are dead-lettered meanwhile.
 //
 // A message that cannot be published stays at its position: it does not say where it died, or its queue is gone. To
 // skip it, a replay of everything reads the rest of the queue, and from there on has a window of 16 at most. Where
 // Handling allows no reading, the replay ends with an error that wraps the reason. It also ends after any other error.
-// The Result counts the messages until then, and the replay may be repeated.
-// Once ctx is done, Replay waits up to 2 s for the confirms of one window.
+// The Result counts the messages until then, and the replay may be repeated. Once ctx is done, Replay waits up to 2 s
+// for the confirms of one window.
 func (q *Queue) Replay(ctx context.Context, r Replay) (Result, error) {
 	if err := q.validate(); err != nil {
 		return Result{}, err
@@ -147,8 +147,8 @@ func (w *replaying) publishWindow(ctx context.Context, window []*Message) (confi
 }
 
 // part returns how many messages to publish together. The first message to a queue goes alone, because the queue may be
-// gone. A stream can settle only few messages of a window beside one that it must skip: more than 32 need the consumer of
-// land, which takes a message that follows, and returns it behind the others.
+// gone. A stream can settle only few messages of a window beside one that it must skip. More than 32 need the consumer
+// of land, which takes a message that follows, and returns it behind the others.
 func (w *replaying) part(window []*Message) int {
 	if w.source.canSkip() {
 		return len(window)

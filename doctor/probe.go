@@ -24,18 +24,18 @@ const (
 
 // Proof is the result of a probe of a queue.
 type Proof struct {
-	Proven   []string          // the abilities that were shown, a sentence each
-	Findings []inspect.Finding // the failures, and the abilities that could not be tried
+	Proven   []string          // where the rejected message landed, a sentence for each queue
+	Findings []inspect.Finding // where it did not land, or why no message was rejected
 }
 
-// Probe shows that a rejected message lands in every dead-letter queue. It does not touch the queue itself: it rejects a
-// scratch message from a scratch queue with the same dead-letter route, whose name begins with strikes.probe, and
-// deletes that queue. The user needs the permission to configure, write and read such names.
+// Probe shows that a rejected message lands in every dead-letter queue. It does not touch the queue itself. It declares
+// a scratch queue with the same dead-letter route, rejects a scratch message from it, and deletes it. The name of that
+// queue begins with strikes.probe. The user needs the permission to configure, write and read such names.
 //
-// The scratch message is taken out of the dead-letter queues again. So it is rejected only if these are known, empty,
-// and without a consumer which could get it; else a finding says why not, and how else to learn it. While an alarm of
-// the broker blocks publishers, Probe tries nothing, because a scratch message would wait. Only Queue, Management and
-// HTTPClient of need are used.
+// Probe takes the scratch message out of the dead-letter queues again. So it rejects one only if these are known and
+// empty, and have no consumer. Otherwise a finding says why it did not, and how else to check the route. While an alarm
+// of the broker blocks publishers, Probe tries nothing, because a scratch message would wait. It uses only Queue,
+// Management and HTTPClient of need.
 func Probe(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Proof, error) {
 	need.Closely = true
 	f, err := inspect.Gather(ctx, conn, need, nil)

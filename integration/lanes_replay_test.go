@@ -87,9 +87,9 @@ func TestReplayLanesOneAfterTheOther(t *testing.T) {
 	t.Run("alike and late", func(t *testing.T) { replayInTurn(t, 4) })
 }
 
-// replayInTurn replays a lane of three dead letters, and one of one. The replay drops no position of
-// the second lane as missing meanwhile, nor at its first read of that lane: the dead letter may be on its way. It
-// arrives at the given read of the second lane; 0: it is there.
+// replayInTurn replays a lane of three dead letters, and one of one. The replay drops no position of the second lane as
+// missing meanwhile, nor at its first read of that lane: the dead letter may be on its way. It arrives at the given
+// read of the second lane; 0: it is there.
 func replayInTurn(t *testing.T, reads int) {
 	t.Helper()
 	l := newLaneQueue(t, "")

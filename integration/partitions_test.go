@@ -242,14 +242,14 @@ func TestPartitionsHoldLanes(t *testing.T) {
 	})
 }
 
-// TestReplayLanes: one read of the dead-letter queue serves a pass of all lanes. Each lane has its order. One that fails
-// again keeps none of the others.
+// TestReplayLanes: one read of the dead-letter queue serves a pass of all lanes. Each lane has its order. A lane that
+// fails again stops none of the others.
 func TestReplayLanes(t *testing.T) {
 	t.Parallel()
 	replayLanes(t, manyLanes{keys: 60, each: 3, least: 2, most: 8})
 }
 
-// TestReplayManyLanes: they have more dead letters than one read is for.
+// TestReplayManyLanes replays lanes that have more dead letters together than one read serves.
 func TestReplayManyLanes(t *testing.T) {
 	servertest.Long(t)
 	replayLanes(t, manyLanes{keys: 600, each: 2, least: 3, most: 16})

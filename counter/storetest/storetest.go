@@ -204,7 +204,8 @@ func testSets(t *testing.T, k keeper) {
 		change.Sets[i+1].Score = m.Score + 5
 	}
 	change.Sets[31].Gone = true // m30
-	change.Sets = append(change.Sets, counter.Member{Set: "s", Name: "none", Gone: true}, counter.Member{Set: "s", Expires: time.Now().Add(time.Hour)})
+	change.Sets = append(change.Sets, counter.Member{Set: "s", Name: "none", Gone: true},
+		counter.Member{Set: "s", Expires: time.Now().Add(time.Hour)})
 	k.save(t, change)
 	want = slices.Delete(want, 30, 31)
 	slices.Reverse(want)

@@ -1,12 +1,12 @@
 // Package otelstrikes traces and measures publishers and consumers with OpenTelemetry, by its semantic conventions for
 // messaging. Each is one line:
 //
-//	pub := otelstrikes.NewPublisher(publisher, nil) // *publisher.Publisher
-//	err := otelstrikes.Instrument(&orders, nil)     // consumer.Consumer
+//	pub, err := otelstrikes.NewPublisher(plain, nil) // a *publisher.Publisher
+//	err = otelstrikes.Instrument(&orders, nil)       // a consumer.Consumer
 //
 // A message carries the W3C trace context of its publisher in its headers. Neither a second publishing nor a replay
-// overwrites that. Each attempt is a trace of its own, linked to the publisher, because a message may be processed hours
-// later and many times; Options.Parent makes it a child of the publisher instead.
+// overwrites that. Each attempt is a trace of its own, linked to the publisher, because a message may be processed
+// hours later and many times. Options.Parent makes it a child of the publisher instead.
 //
 //	send orders        PRODUCER  from publish to confirm
 //	process orders     CONSUMER  one for each attempt
