@@ -146,7 +146,7 @@ func (d *DeadLetters) suppose(route []inspect.Finding, consumers int, unacked *i
 func (d DeadLetters) Holding() string {
 	switch {
 	case d.away:
-		return "unknown whether they arrived: the node of the queue " + printable.Name(d.Queue) + " is down"
+		return "unknown whether they arrived: the queue " + printable.Name(d.Queue) + " does not answer"
 	case d.Holds == nil:
 		return "unknown whether they arrived: there is no queue " + printable.Name(d.Queue) +
 			" (--dead-letter-queue names another)"

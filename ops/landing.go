@@ -20,7 +20,7 @@ import (
 type DeadLetterQueue struct {
 	Name    string
 	Assumed error // why the name is a guess; nil: it is not
-	Away    bool  // its node is down, or does not answer
+	Away    bool  // it does not answer, as broker.Queue.Away says
 }
 
 // Guess says that Name is a guess for the dead-letter queue of a queue, and why. It is not escaped.

@@ -62,7 +62,7 @@ type Landing struct {
 	Behind bool
 	late   bool // after the TTL of that queue
 
-	Away bool // its node is down, so it takes no dead letter
+	Away bool // it does not answer, so it takes no dead letter
 
 	// Delay: dead letters do not stay. After its TTL the queue dead-letters them further, maybe back to where they died.
 	Delay bool
