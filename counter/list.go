@@ -60,7 +60,8 @@ type scored struct {
 	score int64
 }
 
-// records yields the records of a set of records, the highest score first. It omits those that expired.
+// records yields the records of a set of records, the highest score first. It omits those that expired, and values that
+// another program wrote to their keys.
 func (a *Admin) records(ctx context.Context, of Queue, set string) iter.Seq2[scored, error] {
 	return func(yield func(scored, error) bool) {
 		for found, err := range a.pages(ctx, of, set, Entry{}, page) {
@@ -73,7 +74,6 @@ func (a *Admin) records(ctx context.Context, of Queue, set string) iter.Seq2[sco
 				return
 			}
 			for i, r := range records {
-				// else the entry is of an expired record
 				is := r != nil && (set == setDead) == (r.State == StateDeadLetter)
 				if is && !yield(scored{*r, found[i].Score}, nil) {
 					return
