@@ -29,10 +29,10 @@ func (a *Admin) Breaker(ctx context.Context, vhost, queue string) (BreakerState,
 }
 
 // ResumeBreaker closes the breaker of a queue, or ends its doubt. Every failure is counted for the time count, 24 h at
-// most, also that of a last attempt, which Patience does not count while the breaker is closed. Use that only for a
-// queue in which all messages fail by themselves. If count is zero, the breaker may open again immediately, also if the
-// time of an earlier count is not over. It reports false if count is zero, the breaker is closed, the queue is not in
-// doubt, and no earlier count lasts: nothing is done.
+// most. That includes the failure of a last attempt, which Patience does not count while the breaker is closed. Use
+// count only for a queue in which all messages fail by themselves. If it is zero, the breaker may open again
+// immediately, also if the time of an earlier count is not over. ResumeBreaker reports false if it did nothing: count
+// is zero, the breaker is closed, the queue is not in doubt, and no earlier count lasts.
 func (a *Admin) ResumeBreaker(ctx context.Context, vhost, queue string, count time.Duration) (done bool, err error) {
 	_, err = a.changeBreaker(ctx, vhost, queue, func(b *BreakerState) bool {
 		done = b.Resume(count, b.Now)

@@ -241,8 +241,8 @@ func (w *laneWork) claim(expects map[laneLetter]*laneWork) bool {
 }
 
 // scan takes the dead letters of the first positions of lanes, and plans to publish or drop them. It returns the lanes
-// that it has read, one at least: the first ones, without those that expect a dead letter that a lane before them
-// expects. If it returns an error, it has taken nothing.
+// that it has read, the first one at least. It leaves out a lane that expects the same dead letter as a lane before it.
+// If it returns an error, it has taken nothing.
 func (r *laneRead) scan(ctx context.Context, work []*laneWork) (scanned []*laneWork, err error) {
 	defer func() {
 		if err != nil {

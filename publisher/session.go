@@ -153,8 +153,8 @@ func (s *session) spawn(f func()) {
 	}
 }
 
-// block does not wait for the log, because the library's reader waits for it. amqp091-go v1.16.0 drops a basic.return
-// after 5 s, and then the message would count as confirmed.
+// block logs in a goroutine, because the reader of amqp091-go waits for block. If the log hangs for 5 s, v1.16.0 drops
+// a basic.return, and the message would count as confirmed.
 func (s *session) block(b amqp.Blocking) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -123,10 +123,10 @@ func (b *Breaker) Permit(now time.Time) bool {
 	return true
 }
 
-// Resume closes the breaker for an operator. Every failure counts from now on for the time count, 24 h at most, also
-// that of a last attempt, which Patience does not count while the breaker is closed. A count of zero ends a time that
-// an earlier Resume began, and the next failure without a success begins a doubt. It does nothing and reports false if
-// the breaker is closed, the queue is not in doubt, and no such time lasts.
+// Resume closes the breaker for an operator. Every failure counts from now on for the time count, 24 h at most. That
+// includes the failure of a last attempt, which Patience does not count while the breaker is closed. A count of zero
+// ends a time that an earlier Resume began, and the next failure without a success begins a doubt. With that count
+// Resume reports false if it did nothing: the breaker is closed, the queue is not in doubt, and no such time lasts.
 func (b *Breaker) Resume(count time.Duration, now time.Time) bool {
 	now = now.Truncate(time.Millisecond)
 	b.bound(now)

@@ -70,8 +70,8 @@ type Attempt struct {
 	MaxAge time.Duration
 
 	// HoldsQueue is set by a consumer that keeps the order of its whole queue. Where Start and Fail would exhaust the
-	// message, it stays at the head of the queue instead, until a limit of its own, Skip or Reset: ReplyHeld. Then call
-	// HoldQueue.
+	// message, they reply ReplyHeld: call HoldQueue then. The message stays at the head of the queue until it gets a
+	// limit of its own, Skip or Reset.
 	HoldsQueue bool
 
 	// Progress is set by a consumer with a breaker. Only Start and Fail use it. The rules expect its times by the store's

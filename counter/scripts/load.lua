@@ -3,8 +3,8 @@
 -- KEYS: the documents
 -- ARGV: for each of them the command that reads it, GET or HGETALL
 --
--- Reply: the time in s, the µs of it, and for each key the reply to its command, which may be an error, and its TTL in
--- ms, as PTTL has it.
+-- Reply: the time in s, and the µs of it. Then for each key the reply to its command, which may be an error, and the
+-- reply of PTTL.
 
 local reply = redis.call('TIME')
 for i, key in ipairs(KEYS) do

@@ -51,9 +51,9 @@
 --                 lease  ms for which an open attempt at a moved message counts as running
 --                 body   a fingerprint of the message, 1 to 32 of 0-9 a-f, to distinguish it from others with its id
 --
--- START and FAIL of a consumer that keeps the order of its whole queue beyond the limit have the argument `hold`
--- after their other ones, before `delay`. Instead of writing the tombstone they then hold the message: it stays at the
--- head of the queue until an operator gives it a limit, skips or resets it. The consumer pauses the queue.
+-- A consumer that keeps the order of its whole queue beyond the limit sends the argument `hold` with START and FAIL,
+-- after their other ones and before `delay`. Instead of writing the tombstone they then hold the message: it stays at
+-- the head of the queue until an operator gives it a limit, skips or resets it. The consumer pauses the queue.
 --
 -- START and FAIL of a consumer with a breaker have one more argument after these, and before `delay`:
 --   progress    "progress breaker patience began ended attempt failing", a text with single spaces

@@ -65,8 +65,8 @@ func exactly(text string) key { return key{text: text} }
 
 var anyKey = key{any: true}
 
-// takes returns the key of the dead letters of key k that the binding lets through, whether it may let some through,
-// and whether it lets all through. It does not know further keys in a message's CC header.
+// takes judges a binding for the dead letters of key k. It returns the key of those that the binding lets through,
+// whether it may let some through, and whether it lets all through. It ignores the keys in a message's CC header.
 func (x Exchange) takes(b broker.Binding, k key) (on key, some, all bool) {
 	switch x.Kind {
 	case "fanout":

@@ -87,7 +87,7 @@ func keys(bindings []broker.Binding) string {
 	return strings.Join(names, ", ")
 }
 
-// awayRule judges whether the dead letters end in queues whose nodes are down. A queue that is up and takes them all
+// awayRule judges whether the dead letters end in queues that do not answer. A queue that answers and takes them all
 // keeps them. One that takes only some of them may take all that are ever rejected.
 func awayRule(f Facts, need Need, report func(Finding)) {
 	some, all := f.Route.Open || len(f.Route.Unseen) > 0, len(f.Route.Unseen) > 0

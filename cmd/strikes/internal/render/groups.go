@@ -24,7 +24,8 @@ type GroupList struct {
 	most int // to print, those with the most dead letters; 0: all
 }
 
-// Groups returns a list that counts dead letters and prints the most groups at most, the largest first; 0: all.
+// Groups returns a list that counts dead letters, and prints their groups, the largest first. It prints so many groups
+// at most; 0: all.
 func Groups(w io.Writer, asJSON bool, most int) *GroupList {
 	out := newList(w, asJSON, func(g *ops.Group) any { return g }, func(one *ops.Group) []string {
 		return []string{cmp.Or(one.Key, "-"), fmt.Sprint(one.Count), string(one.Kind), term.Ago(one.Oldest),
