@@ -95,7 +95,8 @@ Causes:
 
 STATE in counter list. CRASHES counts attempts in which the consumer's process
 died. FAILURES counts all others, also those that killed an endpoint.
-  retrying       it failed, or was stopped, and gets another attempt
+  retrying       it failed, or was stopped, and gets another attempt; or it
+                 blocks its queue until an operator decides
   running        an attempt runs
   reset          an operator reset it; no attempt has been counted since
   skipped        it is dead-lettered at its next step
