@@ -123,7 +123,8 @@ func (d *demo) deadLetters(ctx context.Context) (dead map[string]string, left in
 	return dead, left, err
 }
 
-// judge returns what is wrong with the ends of the orders. left is the number of orders that are still in the queue.
+// judge returns a text for each order that did not end as it must. left is the number of orders that are still in the
+// queue.
 func judge(orders []order, ends map[string]string, left int) (wrong []string) {
 	want, all := map[string]string{}, maps.Clone(ends)
 	for _, o := range orders {
