@@ -113,8 +113,9 @@ func (c *deadList) fromStore(ctx context.Context, q *dlq, f deadletter.Filter) e
 		return cmp.Or(away, err)
 	}
 	if q.ready >= 0 && q.ready != recorded {
-		fmt.Fprintf(c.Err, "queue %s holds %s, and the store has records of %d dead letters of queue %s; --read lists the "+
-			"messages\n", q.where(), printable.Plural(q.ready, "message"), recorded, printable.Name(q.queue))
+		fmt.Fprintf(c.Err, "queue %s holds %s, and the store has records of %s of queue %s; --read lists the messages\n",
+			q.where(), printable.Plural(q.ready, "message"), printable.Plural(recorded, "dead letter"),
+			printable.Name(q.queue))
 	}
 	switch {
 	case n > 0:
