@@ -128,8 +128,8 @@ func (g guardedLog) WithGroup(name string) slog.Handler { return guardedLog{g.Ha
 var levels = map[Outcome]slog.Level{OutcomeDeadLetter: slog.LevelWarn, OutcomeRetry: slog.LevelDebug}
 
 // log logs a dead letter or a retry. A message without an id has no record, so its line shows the fingerprint by
-// which strikes dead list names it. The error of a handler was read when the handler ended, and is not asked again:
-// it may panic the second time.
+// which strikes dead list --read names it. The error of a handler was read when the handler ended, and is not asked
+// again: it may panic the second time.
 func (s *settings) log(ctx context.Context, level slog.Level, d *delivery, e Event) {
 	text, id := "dead-lettered a message", slog.String("id", e.ID)
 	switch {

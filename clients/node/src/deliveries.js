@@ -217,7 +217,7 @@ export class Deliveries {
 
   /**
    * Logs a dead letter or a retry. A message without an id has no record, so its line shows the fingerprint by which
-   * strikes dead list names it.
+   * strikes dead list --read names it.
    * @param {Delivery} d
    * @param {'dead-letter' | 'retry'} outcome
    * @param {number | undefined} wait

@@ -11,9 +11,9 @@ export function markOf({ properties, content }) {
 }
 
 /**
- * Names a message by its content, as strikes dead list does for one that has no id. Messages that are equal in their
- * id, correlation id, type and body have the same name. If their properties are not UTF-8, the name differs from that
- * of the command.
+ * Names a message by its content, as strikes dead list --read does for one that has no id. Messages that are equal in
+ * their id, correlation id, type and body have the same name. If their properties are not UTF-8, the name differs from
+ * that of the command.
  * @param {import('amqplib').ConsumeMessage} message
  * @returns {string}
  */

@@ -14,7 +14,7 @@ _AS_GO = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "
 
 
 def fingerprint_of(delivery: Delivery) -> str:
-    """Return the fingerprint that `strikes dead list` shows in place of an id.
+    """Return the fingerprint that `strikes dead list --read` shows in place of an id.
 
     Messages that are equal in their id, correlation id, type and body have the same one.
     """

@@ -371,7 +371,7 @@ _LEVELS = {Outcome.DEAD_LETTER: logging.WARNING, Outcome.RETRY: logging.DEBUG}
 def _line(d: Progress, e: Event) -> tuple[Any, ...]:
     """Return the log line of a dead letter or a retry.
 
-    A message without an id has no record, so its line shows the fingerprint by which `strikes dead list` names it.
+    A message without an id has no record. Its line shows the fingerprint by which `strikes dead list --read` names it.
     """
     if e.outcome is Outcome.RETRY:
         text = "an attempt at message %r of queue %s failed; it is retried in %.1f s; attempt %d of %d, %s: %r"
