@@ -41,7 +41,8 @@ or sets a policy for one queue. The audit log of the queue keeps who did it, and
 --why.
 
 With --probe it also proves, for each QUEUE, that a rejected message arrives, if
-the dead-letter queue is empty and has no consumer. It uses a scratch queue.
+the dead-letter queue is empty and has no consumer. It uses a scratch queue. For
+a queue with partitions, name a partition: it does not probe all of them.
 
 It examines everything before it exits: 5 if anything is wrong; else 69 if the
 store is out of reach, 4 if permissions are missing, 2 if a QUEUE or the store's

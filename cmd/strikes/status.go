@@ -25,8 +25,8 @@ func (a *app) statusCommand() *cobra.Command {
 		Long: `Without QUEUE, status lists the queues of the virtual host, the worst first.
 Only the management API can list them. The delay queues are shared by all
 queues: status says how many messages wait in each. "lost" are those that came
-back to a queue that was gone. strikes help words explains state and trouble,
-and docs/cli.md the other fields that --json prints.
+back to a queue that was gone. docs/cli.md explains the fields that --json
+prints, and the values of state and trouble.
 
 With QUEUE, status lists the messages that are retried: they have failed, and
 are not dead-lettered. Those behind them may have to wait. The one that failed
