@@ -65,7 +65,8 @@ const aboutWords = `Decisions of consume, each with its cause:
   dead-letter  it goes to the dead-letter queue
   isolate      it may have killed a process, and will run isolated
   hold         it waits until the store replies, the dead-letter route is
-               repaired, or some message succeeds
+               repaired, or some message succeeds; or it is exhausted, and
+               its queue is paused until you decide (--hold-lanes)
   not-counted  CMD or URL could not work, or no message succeeds; the next
                attempt follows the wait
   crash        the process behind URL died, which is not counted; the next

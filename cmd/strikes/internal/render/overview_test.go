@@ -102,7 +102,8 @@ func TestDelay(t *testing.T) {
 		{Queue: "strikes.delay.lost"}}
 	lost := []ops.DelayQueue{{Queue: "strikes.delay.lost", Messages: 2}}
 	const depths = "delayed    4 messages of all queues: 1m 3, 24h 1\n"
-	const warned = "lost       strikes.delay.lost: 2 messages came back to a queue that was gone; see docs/operations.md\n"
+	const warned = "lost       strikes.delay.lost: 2 messages came back to a queue that was gone; see " +
+		"docs/operations.md#messages-have-lost-their-queue\n"
 	for _, tc := range []struct {
 		seen []ops.DelayQueue
 		want string

@@ -267,7 +267,8 @@ func (p *page) delayQueues(all []ops.DelayQueue) {
 			strings.Join(depths, ", "))
 	}
 	if lost > 0 {
-		p.add("lost       %s: %s came back to a queue that was gone; see docs/operations.md", broker.DelayLost,
+		p.add("lost       %s: %s came back to a queue that was gone; see "+
+			"docs/operations.md#messages-have-lost-their-queue", broker.DelayLost,
 			printable.Plural(lost, "message"))
 	}
 }
