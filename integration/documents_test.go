@@ -312,6 +312,51 @@ func TestNamedCommands(t *testing.T) {
 	}
 }
 
+var (
+	fenced = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	inline = regexp.MustCompile("`(?:strikes )?([a-z]+(?: [a-z]+)?)( [^`]*)`")
+	typed  = regexp.MustCompile(`\bstrikes ([a-z]+(?: [a-z]+)?)( [^|&>\n]*)`)
+	option = regexp.MustCompile(`--[a-z][a-z-]*`)
+)
+
+// TestNamedFlags: each flag of a command in a document is one of those that the help of the command lists.
+func TestNamedFlags(t *testing.T) {
+	t.Parallel()
+	bin, help, flags := servertest.Program(t, "cmd/strikes"), map[string]string{}, 0
+	helpOf := func(command string) string {
+		if help[command] == "" {
+			out, err := exec.CommandContext(t.Context(), bin, append([]string{"help"}, strings.Fields(command)...)...).Output()
+			need(t, err)
+			help[command] = string(out) + " --help "
+		}
+		return help[command]
+	}
+	clients, err := filepath.Glob("../clients/*/*.md")
+	need(t, err)
+	commands := strings.Fields(regexp.MustCompile(`(?m)^  ([a-z]+)  .*|.*`).ReplaceAllString(helpOf(""), "$1"))
+	for _, name := range append(documents(t), clients...) {
+		text := strings.ReplaceAll(read(t, name), "\\\n", " ")
+		named := inline.FindAllStringSubmatch(strings.ReplaceAll(fenced.ReplaceAllString(text, ""), "\n", " "), -1)
+		for _, block := range fenced.FindAllString(text, -1) {
+			named = append(named, typed.FindAllStringSubmatch(block, -1)...)
+		}
+		for _, m := range named {
+			if first, _, _ := strings.Cut(m[1], " "); !slices.Contains(commands, first) {
+				continue
+			}
+			ours, _, _ := strings.Cut(m[2]+" ", " -- ")
+			for _, flag := range option.FindAllString(ours, -1) {
+				if flags++; !regexp.MustCompile(flag + `[\s,:]`).MatchString(helpOf(m[1])) {
+					t.Errorf("%s: strikes %s has no flag %s: %s", name, m[1], flag, m[0])
+				}
+			}
+		}
+	}
+	if flags < 100 {
+		t.Errorf("only %d flags found", flags)
+	}
+}
+
 // lateFlag matches a command with a flag after the name of a queue. A name that begins with a dash comes after --, and
 // a flag behind it would count as another name.
 var lateFlag = regexp.MustCompile(`strikes [a-z][a-z ]*(?:%s|%\[\d\]s|\{queue\}) --[a-z]` +
