@@ -5,7 +5,6 @@ package main
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -173,46 +172,6 @@ func TestFieldsAreExplained(t *testing.T) {
 				t.Errorf("docs/cli.md does not explain %s of %s", name, of)
 			}
 		}
-	}
-}
-
-var (
-	inline    = regexp.MustCompile("`[^`]+`")
-	namedFlag = regexp.MustCompile(` --([a-z-]+)`)
-)
-
-// TestDocumentedFlags: each command in a document has the flags that it is given there.
-func TestDocumentedFlags(t *testing.T) {
-	t.Parallel()
-	names, err := filepath.Glob("../../docs/*.md")
-	need(t, err)
-	root, seen := new(app).root(), 0
-	root.InitDefaultCompletionCmd()
-	for _, name := range append(names, "../../README.md") {
-		text, err := os.ReadFile(name)
-		need(t, err)
-		for i, part := range strings.Split(string(text), "```") {
-			commands := strings.Split(strings.ReplaceAll(part, "\\\n", ""), "\n")
-			if i%2 == 0 { // between blocks of code
-				commands = inline.FindAllString(strings.ReplaceAll(part, "\n", " "), -1)
-			}
-			for _, command := range commands {
-				call, _, _ := strings.Cut(calls.FindString(strings.Trim(command, "`")), " -- ")
-				cmd, _, err := root.Find(strings.Fields(strings.TrimPrefix(call, "strikes")))
-				if err != nil || cmd == root {
-					continue
-				}
-				for _, flag := range namedFlag.FindAllStringSubmatch(call, -1) {
-					seen++
-					if cmd.Flag(flag[1]) == nil && flag[1] != "help" {
-						t.Errorf("%s: %s has no flag --%s: %s", name, cmd.CommandPath(), flag[1], call)
-					}
-				}
-			}
-		}
-	}
-	if seen < 50 {
-		t.Errorf("only %d flags were seen", seen)
 	}
 }
 
