@@ -16,11 +16,9 @@ const (
 	breakerReads     = time.Second            // between two reads of the breaker
 	breakerReadsSoon = 250 * time.Millisecond // the same, while messages have failed with no success since
 	breakerTimeout   = 500 * time.Millisecond // of a read
-	// breakerSilence is how long the store may send no reply before first deliveries begin. It is also how long other
-	// processes may have no success before failures count in a process that stopped alone.
-	breakerSilence = 5 * time.Second
-	freshFirst     = 300 * time.Millisecond // a failed message waits so long for a fresh one to take its probe
-	permitTurns    = 200 * time.Millisecond // the longest that a process leaves a permit to others
+	breakerSilence   = 5 * time.Second        // of the store, see spend; and without a success elsewhere, see judgeOwn
+	freshFirst       = 300 * time.Millisecond // a failed message waits so long for a fresh one to take its probe
+	permitTurns      = 200 * time.Millisecond // the longest that a process leaves a permit to others
 )
 
 // atBreaker is a delivery of a consumer with a breaker.

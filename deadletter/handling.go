@@ -75,6 +75,8 @@ func safeFor(q broker.Queue) Handling {
 	switch {
 	case q.Exclusive:
 		return Handling{Why: "the queue is exclusive to another connection"}
+	case q.AutoDelete:
+		return Handling{Why: "it is auto-delete: the broker deletes it, with its messages, when the command ends"}
 	case position == broker.PositionOriginal:
 		return Handling{Take: true, Hold: true, InPlace: true}
 	case q.Type == "":

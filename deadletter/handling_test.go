@@ -28,6 +28,8 @@ func TestHandling(t *testing.T) {
 	}
 	exclusive := of("", 4, 0)
 	exclusive.Exclusive = true
+	autoDelete := of("classic", 4, 0)
+	autoDelete.AutoDelete = true
 	for _, tc := range []struct {
 		name       string
 		queue      broker.Queue
@@ -36,6 +38,7 @@ func TestHandling(t *testing.T) {
 		{"classic", of("classic", 3, 10), true, true},
 		{"not known", of("", 4, 0), false, false},
 		{"exclusive", exclusive, false, false},
+		{"auto-delete", autoDelete, false, false},
 		{"stream", of("stream", 4, 0), false, false},
 		{"quorum of no version", quorum(0, 0, 5000, true), false, false},
 		{"3.10, no limit: to the tail", quorum(3, 10, 0, false), true, false},
