@@ -104,7 +104,10 @@ func (c *deadList) fromStore(ctx context.Context, q *dlq, f deadletter.Filter) e
 	go func() { judged <- q.judge(ctx, c.force) }() // which takes about as long as the list
 	groups, want := render.Groups(c.Out, c.json, c.limit), seek(f)
 	n, err := c.records(ctx, q, want, groups)
-	recorded, uncounted := q.store.Admin().CountDead(ctx, q.broker.VHost, q.queue)
+	recorded, uncounted := n, error(nil)
+	if !f.Everything() || c.limit > 0 && !c.groups { // else it counted them all
+		recorded, uncounted = q.store.Admin().CountDead(ctx, q.broker.VHost, q.queue)
+	}
 	away := <-judged
 	if err = cmp.Or(err, uncounted, ctx.Err()); err != nil {
 		return err
