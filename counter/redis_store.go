@@ -37,13 +37,19 @@ func (s redisStore) Load(ctx context.Context, of Queue, names ...string) (time.T
 		now, err := s.rdb.Time(ctx).Result()
 		return now.UTC(), nil, s.failed(of, err)
 	}
-	keys, commands, prefix := make([]string, len(names)), make([]any, len(names)), s.key(of, "")
-	for i, name := range names {
-		if keys[i], commands[i] = prefix+name, "GET"; isFields(name) {
-			commands[i] = "HGETALL"
+	keys, order := make([]string, 0, len(names)), make([]int, 0, len(names)) // order has the indices of the names
+	strings, prefix := 0, s.key(of, "")
+	for _, hashes := range []bool{false, true} {
+		for i, name := range names {
+			if isFields(name) == hashes {
+				keys, order = append(keys, prefix+name), append(order, i)
+			}
+		}
+		if !hashes {
+			strings = len(keys)
 		}
 	}
-	reply, err := loadDocs.Run(ctx, s.rdb, keys, commands...).Slice()
+	reply, err := loadDocs.Run(ctx, s.rdb, keys, strings).Slice()
 	if err == nil && len(reply) != 2+2*len(names) {
 		err = fmt.Errorf("%w: got %d values, want %d", ErrReply, len(reply), 2+2*len(names))
 	}
@@ -53,8 +59,8 @@ func (s redisStore) Load(ctx context.Context, of Queue, names ...string) (time.T
 	seconds, _ := reply[0].(string)
 	micros, _ := reply[1].(string)
 	now, docs := time.Unix(number(seconds), number(micros)*1000).UTC(), make([]Doc, len(names))
-	for i, name := range names {
-		d := Doc{Name: name}
+	for i, at := range order {
+		d := Doc{Name: names[at]}
 		switch kept := reply[2+2*i].(type) {
 		case string:
 			d.Data = kept
@@ -67,7 +73,7 @@ func (s redisStore) Load(ctx context.Context, of Queue, names ...string) (time.T
 		if ttl, _ := reply[3+2*i].(int64); ttl >= 0 && (d.Data != "" || d.Err != nil) {
 			d.Expires = now.Truncate(time.Millisecond).Add(time.Duration(ttl) * time.Millisecond)
 		}
-		docs[i] = d
+		docs[at] = d
 	}
 	return now, docs, nil
 }

@@ -1,13 +1,24 @@
 -- LOAD reads documents of a queue. It writes nothing.
 --
--- KEYS: the documents
--- ARGV: for each of them the command that reads it, GET or HGETALL
+-- KEYS: strings, then hashes
+-- ARGV:
+--   1  strings  how many of the keys are strings
 --
--- Reply: the time in s, and the µs of it. Then for each key the reply to its command, which may be an error, and the
--- reply of PTTL.
+-- Reply: the time in s, the µs of it, and for each key its value and its TTL in ms, as PTTL has it. The value is a
+-- string, the list of HGETALL, null, or the error of a key of another type.
 
-local reply = redis.call('TIME')
-for i, key in ipairs(KEYS) do
-  reply[2 * i + 1], reply[2 * i + 2] = redis.pcall(ARGV[i], key), redis.call('PTTL', key)
+local strings, time = tonumber(ARGV[1]), redis.call('TIME')
+local reply = { time[1], time[2] }
+for from = 1, strings, 1000 do
+  local upto = math.min(from + 999, strings)
+  local texts = redis.call('MGET', unpack(KEYS, from, upto))
+  for i = from, upto do
+    local text, ttl = texts[i - from + 1], redis.call('PTTL', KEYS[i])
+    if not text and ttl ~= -2 then text = redis.error_reply('WRONGTYPE no string') end -- which MGET passes over
+    reply[2 * i + 1], reply[2 * i + 2] = text, ttl
+  end
+end
+for i = strings + 1, #KEYS do
+  reply[2 * i + 1], reply[2 * i + 2] = redis.pcall('HGETALL', KEYS[i]), redis.call('PTTL', KEYS[i])
 end
 return reply
