@@ -126,8 +126,8 @@ func (p *Proof) reject(ctx context.Context, conn *amqp.Connection, ch *amqp.Chan
 	if acked, err := confirm.WaitContext(ctx); err != nil || !acked {
 		return nil, fmt.Errorf("publish to the scratch queue: not confirmed (acked: %v): %w", acked, err)
 	}
-	d, _, err := ch.Get(id, false)
-	if err == nil {
+	d, found, err := ch.Get(id, false)
+	if err == nil && found { // else a policy let it expire, and it took the same route
 		err = d.Nack(false, false)
 	}
 	for _, t := range to {

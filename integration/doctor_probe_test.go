@@ -192,6 +192,24 @@ func TestDoctorProbesOverAMQP(t *testing.T) {
 	}
 }
 
+// TestDoctorProbesWhereAPolicyExpiresMessages: a scratch message that expires at once takes the same route, and is taken
+// out again.
+func TestDoctorProbesWhereAPolicyExpiresMessages(t *testing.T) {
+	b := newTopo(t)
+	b.policy("strikes.probe.*", map[string]any{"message-ttl": 0})
+	q := b.name()
+	on(classic)(b, q)
+	before := b.depths(q)
+	proven, codes, findings := b.probe(inspect.Need{Queue: q, Management: managementURL(t)})
+	if proven != 1 || codes != "" {
+		t.Errorf("proven %d, found %v", proven, findings)
+	}
+	if after := b.depths(q); after != before {
+		t.Errorf("depths %v before, %v after", before, after)
+	}
+	b.nothingLeft()
+}
+
 // The dead-letter queue that AMQP can name is looked at without the API.
 func TestDoctorSeesTheNamedQueueOverAMQP(t *testing.T) {
 	t.Parallel()
