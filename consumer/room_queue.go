@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/counter"
@@ -14,7 +13,7 @@ import (
 // queueFeature pauses the queue instead of dead-lettering a message, as Consumer.HoldLanes does without a Lane. It
 // opens no breaker, because an operator may take days to decide about the message. While a breaker is open, deliveries
 // wait unacked and return to the queue after half the consumer timeout. A broker before 4.3 counts each return towards
-// the delivery limit of a quorum queue.
+// the delivery limit of a quorum queue: with the defaults of both, it dead-letters the message after five hours.
 var queueFeature = feature{room: newQueueRoom}
 
 // queueRoom keeps a message that is exhausted at the head of its queue, which is paused meanwhile.
@@ -41,16 +40,13 @@ func (r *queueRoom) beforeAttempt(_ context.Context, d *delivery) (step, error) 
 	return stepReceived, nil
 }
 
-// heldPoll is how long a delivery that holds its queue is kept before another START, unless the pause ends its session
-// first. It exceeds the time in which a process reads of a pause.
-const heldPoll = 2 * time.Second
-
 var errHoldsQueue = errors.New("the message is exhausted and holds its queue, which is paused: give it a higher " +
 	"limit, reset its count (counter reset) or skip it; see strikes status")
 
 // beforeSettlement pauses the queue, and keeps the delivery that holds it unsettled: the pause ends the session, and
-// all deliveries return with it, in their order. It returns stepBegin if the queue is not paused any more. No record
-// can keep a message without an id, so each resume gives it an attempt.
+// all deliveries return with it, in their order. It returns stepBegin if no pause ends the session within stepTimeout:
+// an operator may have resumed the queue already. No record can keep a message without an id, so each resume gives it
+// an attempt.
 func (r *queueRoom) beforeSettlement(ctx context.Context, d *delivery, next step) (step, error) {
 	why := fmt.Sprintf("a message is exhausted after %s (%s): give it a higher limit or skip it",
 		printable.Plural(d.reply.Counted(), "failed attempt"), d.reply.Cause)
@@ -74,5 +70,5 @@ func (r *queueRoom) beforeSettlement(ctx context.Context, d *delivery, next step
 		r.s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: errHoldsQueue})
 	}
 	r.s.look()
-	return r.s.wait(ctx, d, heldPoll, stepBegin), nil
+	return r.s.wait(ctx, d, stepTimeout, stepBegin), nil
 }
