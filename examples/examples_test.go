@@ -244,28 +244,6 @@ func TestPartitions(t *testing.T) {
 	}
 }
 
-func TestFleet(t *testing.T) {
-	w := newWorld(t, "fleet")
-	a, b := w.start(t), w.start(t)
-	w.awaitConsumers(t, "parcels", 2)
-	w.publish(t, "parcels", uuid.NewString(), "no address", nil)
-	w.awaitQueue(t, "parcels.dlq", 1)
-	for _, p := range []*program{a, b} {
-		need(t, p.cmd.Process.Signal(syscall.SIGTERM))
-	}
-	var lines []string
-	for _, p := range []*program{a, b} {
-		for p.lines.Scan() {
-			lines = append(lines, p.lines.Text())
-		}
-		p.wait(t)
-	}
-	slices.Sort(lines)
-	if len(lines) != 6 || lines[5] != "no address: attempt 6 of 6" {
-		t.Errorf("%q", lines)
-	}
-}
-
 // TestInvoices publishes two messages with one id for each order, as a producer does that gets no confirm. It also
 // kills the program.
 func TestInvoices(t *testing.T) {
@@ -325,20 +303,6 @@ func TestPublish(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	w.awaitQueue(t, "invoices", 2)
-}
-
-func TestTopics(t *testing.T) {
-	w := newWorld(t, "topics")
-	cmd := exec.CommandContext(t.Context(), w.bin)
-	cmd.Env = w.env
-	out, err := cmd.CombinedOutput()
-	got := strings.Split(strings.TrimSpace(string(out)), "\n")
-	slices.Sort(got)
-	if want := []string{"billing: 1 replayed", "billing: billed order 17", "mail: sent order 17"}; err != nil ||
-		!slices.Equal(got, want) {
-		t.Errorf("%v\n%q, want %q", err, got, want)
-	}
-	w.awaitQueue(t, "billing.dlq", 0)
 }
 
 func TestService(t *testing.T) {

@@ -10,7 +10,6 @@ require (
 	github.com/rabbitmq/amqp091-go v1.16.0
 	github.com/strikesmq/strikes v0.0.0
 	github.com/strikesmq/strikes/plugin/pgstrikes v0.0.0
-	golang.org/x/sync v0.24.0
 )
 
 require (
@@ -28,9 +27,9 @@ require (
 	github.com/redis/go-redis/v9 v9.23.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
-	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
