@@ -11,7 +11,7 @@ import (
 
 // An Observer gets an event for every outcome, after it was acted on. It must return soon: one goroutine sends the
 // settlements of a session and reports them. Many goroutines may call it at the same time. It changes nothing.
-// Metrics are built on it: examples/service has one for Prometheus. Its ctx is that of the last attempt, as a Tracer
+// Metrics are built on it, such as those of plugin/promstrikes. Its ctx is that of the last attempt, as a Tracer
 // returned it, if there was one. Dead letters and retries need no Observer to be logged: a Logger does that, once,
 // with an Observer or without.
 type Observer interface {

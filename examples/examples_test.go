@@ -322,7 +322,7 @@ func TestService(t *testing.T) {
 		t.Error(got)
 	}
 	for deadline := time.Now().Add(time.Minute); !bytes.Contains(get(t, "http://"+at+"/metrics"),
-		[]byte(`strikes_outcomes_total{cause="",outcome="ack",queue="orders"} 1`)); time.Sleep(50 * time.Millisecond) {
+		[]byte(`strikes_outcomes_total{cause="",outcome="ack",queue="orders",vhost="`)); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("metrics: %s", get(t, "http://"+at+"/metrics"))
 		}

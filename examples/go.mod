@@ -10,6 +10,7 @@ require (
 	github.com/rabbitmq/amqp091-go v1.16.0
 	github.com/strikesmq/strikes v0.0.0
 	github.com/strikesmq/strikes/plugin/pgstrikes v0.0.0
+	github.com/strikesmq/strikes/plugin/promstrikes v0.0.0
 )
 
 require (
@@ -19,7 +20,6 @@ require (
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
-	github.com/kylelemons/godebug v1.1.0 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/prometheus/client_model v0.6.3 // indirect
 	github.com/prometheus/common v0.72.0 // indirect
@@ -36,3 +36,5 @@ require (
 replace github.com/strikesmq/strikes => ..
 
 replace github.com/strikesmq/strikes/plugin/pgstrikes => ../plugin/pgstrikes
+
+replace github.com/strikesmq/strikes/plugin/promstrikes => ../plugin/promstrikes

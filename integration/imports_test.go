@@ -92,7 +92,7 @@ var arrows = map[string][]string{
 	"store/postgres":     {"counter", "internal/setting", "internal/sqlstore"},
 	"counter/storetest":  {"counter", "internal/panics"},
 	"examples":           nil,
-	"examples/...":       join(public, "plugin/pgstrikes"),
+	"examples/...":       join(public, "plugin/pgstrikes", "plugin/promstrikes"),
 
 	"integration":         nil,
 	"integration/console": nil,

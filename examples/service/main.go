@@ -20,6 +20,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/plugin/promstrikes"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -44,10 +45,14 @@ func run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, counts.Close()) }()
 
 	registry := prometheus.NewRegistry()
+	metrics, err := promstrikes.New(registry)
+	if err != nil {
+		return err
+	}
 	var ready atomic.Bool
 	orders := consumer.Consumer{
 		Queue: "orders", Handler: book, Counter: counts,
-		Observer: newMetrics(registry), Consuming: ready.Store, Logger: slog.Default(),
+		Observer: metrics, Consuming: ready.Store, Logger: slog.Default(),
 	}
 	server := &http.Server{Addr: os.Getenv("LISTEN"), Handler: pages(registry, &ready), ReadHeaderTimeout: 5 * time.Second}
 	serving := make(chan error, 1)
