@@ -294,17 +294,6 @@ func TestInvoices(t *testing.T) {
 	}
 }
 
-func TestPublish(t *testing.T) {
-	w := newWorld(t, "publish")
-	cmd := exec.CommandContext(t.Context(), w.bin)
-	cmd.Env, cmd.Stdin = w.env, strings.NewReader("1\n2\n")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "waiting for lines ") ||
-		!strings.HasSuffix(string(out), "\nconfirmed 1\nconfirmed 2\n") {
-		t.Errorf("%v\n%s", err, out)
-	}
-	w.awaitQueue(t, "invoices", 2)
-}
-
 func TestService(t *testing.T) {
 	w := newWorld(t, "service")
 	free, err := net.Listen("tcp", "127.0.0.1:0")
