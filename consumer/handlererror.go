@@ -15,7 +15,7 @@ type handlerError struct {
 	err      error  // as the Observer gets it
 	message  string // the result of its Error method; for the log
 	text     string // for the record: the message, and the origin of a panic
-	panicked bool   // a PanicError
+	panicked bool
 }
 
 var endedGoroutine = inspect(errGoexit)
@@ -25,26 +25,17 @@ func inspect(err error) *handlerError {
 	if err == nil {
 		return nil
 	}
-	var p *PanicError
 	text := err.Error()
-	failed := &handlerError{steering: steeringOf(err), err: err, message: text, text: text, panicked: errors.As(err, &p)}
-	if failed.panicked {
-		failed.text += "\n" + origin(string(p.Stack))
-		failed.uncounted, failed.crashed = false, false
-	}
+	failed := &handlerError{steering: steeringOf(err), err: err, message: text, text: text}
 	_ = errors.Is(err, errGoexit) || errors.As(err, new(refusal)) // calls Is and As, as an Observer may
 	return failed
 }
 
-// panicked makes a failure of a panic's value. If a method of the value panics, the value is not passed on as an error.
+// panicked makes a failure of a panic's value.
 func panicked(v any, stack []byte) *handlerError {
-	e := &PanicError{Value: v, Stack: stack, text: "panic: " + textOf(v)}
-	var failed *handlerError
-	if apart(func() { failed = inspect(e) }) {
-		return failed
-	}
-	e = &PanicError{Value: v, Stack: stack, text: e.text, opaque: true}
-	return inspect(e)
+	text := "panic: " + textOf(v)
+	return &handlerError{err: &PanicError{v, stack, text}, message: text, text: text + "\n" + origin(string(stack)),
+		panicked: true}
 }
 
 // textOf returns the text that fmt prints for v, or the type of v if a method of v panics.

@@ -119,7 +119,7 @@ func TestHostileObserver(t *testing.T) {
 	})
 }
 
-// TestPanicWithSteering: an error of Reject or RetryAfter may be given to panic, which counts as a panic.
+// TestPanicWithSteering: an error of RetryAfter that is given to panic counts as any other panic.
 func TestPanicWithSteering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
@@ -127,22 +127,8 @@ func TestPanicWithSteering(t *testing.T) {
 		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error {
 			panic(RetryAfter(errBoom, 9*time.Second))
 		})
-		if took := time.Since(began); outcome != OutcomeRequeue || err != nil || took != 9*time.Second {
+		if took := time.Since(began); outcome != OutcomeRequeue || err != nil || took > time.Second {
 			t.Errorf("%v, %v after %v", outcome, err, took)
 		}
 	})
-}
-
-// TestPanicErrorKeepsItsError: an Observer finds the error of a panic that can be asked.
-func TestPanicErrorKeepsItsError(t *testing.T) {
-	failed := panicked(fmt.Errorf("x: %w", errBoom), []byte("stack"))
-	if e := failed.err; !errors.Is(e, errBoom) || e.Error() != "panic: x: boom" || !failed.panicked {
-		t.Errorf("%v, %+v", e, failed)
-	}
-	if e := panicked(&hostile{"As", "panics"}, nil).err; errors.Is(e, errBoom) || e.Error() != "panic: hostile" {
-		t.Errorf("%v is asked again", e)
-	}
-	if own := (&PanicError{Value: errBoom}); !errors.Is(own, errBoom) || own.Error() != "panic: boom" {
-		t.Errorf("one that was made elsewhere: %v", own)
-	}
 }

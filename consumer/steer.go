@@ -118,30 +118,16 @@ func steeringOf(err error) steering {
 	return sum.steering
 }
 
-// PanicError is the error of an attempt whose Handler panicked.
+// PanicError is the error of an attempt whose Handler panicked. It unwraps to nothing: an error of Reject or RetryAfter
+// that is given to panic counts as any other panic.
 type PanicError struct {
 	Value any    // the argument of panic
 	Stack []byte // of the handler's goroutine
 
-	text   string // of the Value, if it was asked
-	opaque bool   // no method of the Value may be called
+	text string
 }
 
-func (e *PanicError) Error() string {
-	if e.text != "" {
-		return e.text
-	}
-	return fmt.Sprintf("panic: %v", e.Value)
-}
-
-// Unwrap returns the Value if it is an error, unless its own Error, Unwrap, Is or As panicked when it was first asked.
-func (e *PanicError) Unwrap() error {
-	if e.opaque {
-		return nil
-	}
-	err, _ := e.Value.(error)
-	return err
-}
+func (e *PanicError) Error() string { return e.text }
 
 // origin removes the frames between the goroutine's head and the frame that panicked from a stack.
 func origin(stack string) string {
