@@ -2,14 +2,11 @@ package consumer
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/strikesmq/strikes/counter"
 )
 
 // harmfulTracer calls functions at the start and the end of an attempt, and returns no context.
@@ -20,33 +17,6 @@ func (h harmfulTracer) AttemptStart(context.Context, amqp.Delivery) context.Cont
 	return nil
 }
 func (h harmfulTracer) AttemptEnd(context.Context, Event) { h.end() }
-
-// harmfulLog calls a function for each line.
-type harmfulLog struct {
-	slog.Handler
-	harm func()
-}
-
-func (harmfulLog) Enabled(context.Context, slog.Level) bool { return true }
-
-func (h harmfulLog) Handle(context.Context, slog.Record) error {
-	h.harm()
-	return nil
-}
-
-// deafLog panics when it is asked whether it takes a line.
-type deafLog struct{ slog.Handler }
-
-func (deafLog) Enabled(context.Context, slog.Level) bool { panic("harm") }
-
-// duplicates is a store that reports each message as a possible duplicate, which the consumer logs.
-type duplicates struct{ Counter }
-
-func (d duplicates) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
-	reply, err := d.Counter.Fail(ctx, a, f)
-	reply.PossibleDuplicate = true
-	return reply, err
-}
 
 // TestHarmfulUserFunctions: a function of the user that panics, or ends its goroutine, changes no attempt. The message
 // kills no process by that, and the isolation lock is given back.
@@ -60,12 +30,8 @@ func TestHarmfulUserFunctions(t *testing.T) {
 	}
 	for how, harm := range map[string]func(){"panics": func() { panic("harm") }, "ends its goroutine": exitGoroutine} {
 		for name, set := range map[string]func(*Consumer){
-			"Backoff":  func(c *Consumer) { c.Backoff = func(int) time.Duration { harm(); return 0 } },
-			"Observer": func(c *Consumer) { c.Observer = observe(func(Event) { harm() }) },
-			"Logger": func(c *Consumer) {
-				c.Logger, c.Counter = slog.New(harmfulLog{slog.DiscardHandler, harm}), duplicates{c.Counter}
-			},
-			"Logger, at its level":     func(c *Consumer) { c.Logger = slog.New(deafLog{slog.DiscardHandler}) },
+			"Backoff":                  func(c *Consumer) { c.Backoff = func(int) time.Duration { harm(); return 0 } },
+			"Observer":                 func(c *Consumer) { c.Observer = observe(func(Event) { harm() }) },
 			"Tracer, at the start":     func(c *Consumer) { c.Tracer = harmfulTracer{harm, none} },
 			"Tracer, at the end":       func(c *Consumer) { c.Tracer = harmfulTracer{none, harm} },
 			"Tracer, with no contexts": func(c *Consumer) { c.Tracer = harmfulTracer{none, none} },

@@ -151,7 +151,8 @@ type Consumer struct {
 
 	// Logger gets the beginning and end of sessions, each dead letter at WARN and each retry at DEBUG. The beginning is
 	// at WARN after another session ended or a dial failed, else at INFO. Dead letters and retries have the queue, the
-	// id, the number of the attempt, the limit, the cause and the error. If nil, nothing is logged.
+	// id, the number of the attempt, the limit, the cause and the error. A panic of it ends the process. If nil, nothing
+	// is logged.
 	Logger *slog.Logger
 
 	// Consuming is called with true when the broker has accepted the consumer, and with false when its session takes no

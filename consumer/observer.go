@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -92,37 +93,8 @@ func (s *settings) observe(ctx context.Context, d *delivery, e Event) {
 	}
 }
 
-// logger returns the Logger behind a guard, or a silent one if Logger is nil.
-func (c *Consumer) logger() *slog.Logger {
-	if c.Logger == nil {
-		return slog.New(slog.DiscardHandler)
-	}
-	if _, guarded := c.Logger.Handler().(guardedLog); guarded { // c is the consumer of a partition
-		return c.Logger
-	}
-	return slog.New(guardedLog{c.Logger.Handler()})
-}
-
-// guardedLog wraps the handler of a Logger, which is user code. If the handler panics, or calls runtime.Goexit in
-// Handle, the line is lost, and the caller goes on.
-type guardedLog struct{ slog.Handler }
-
-// Enabled is asked for each event, so it has no goroutine of its own.
-func (g guardedLog) Enabled(ctx context.Context, level slog.Level) (is bool) {
-	defer func() { _ = recover() }()
-	return g.Handler.Enabled(ctx, level)
-}
-
-func (g guardedLog) Handle(ctx context.Context, line slog.Record) (err error) {
-	apart(func() { err = g.Handler.Handle(ctx, line) })
-	return err
-}
-
-func (g guardedLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return guardedLog{g.Handler.WithAttrs(attrs)}
-}
-
-func (g guardedLog) WithGroup(name string) slog.Handler { return guardedLog{g.Handler.WithGroup(name)} }
+// logger returns a silent Logger if there is none.
+func (c *Consumer) logger() *slog.Logger { return cmp.Or(c.Logger, slog.New(slog.DiscardHandler)) }
 
 // levels are those of the outcomes that the Logger gets.
 var levels = map[Outcome]slog.Level{OutcomeDeadLetter: slog.LevelWarn, OutcomeRetry: slog.LevelDebug}
