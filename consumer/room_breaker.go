@@ -63,8 +63,6 @@ func newBreakerRoom(s *session, before rooms) room {
 	return r
 }
 
-func (r *breakerRoom) shares() bool { return true }
-
 func (r *breakerRoom) mark(d *delivery, a *counter.Attempt) {
 	a.Progress = r.gate.progress(d.outcome.began)
 	kept[atBreaker](d, r).progress = a.Progress

@@ -43,7 +43,7 @@ func newLaneRoom(s *session, before rooms) room {
 		r.blocked = lanes.New(s.Counter, s.vhost, s.source, token(tokens.Add(1)).String(), s.Logger)
 	default:
 		r.watch = &lanes.Watch{Store: s.Counter, VHost: s.vhost, Queue: s.source, Log: s.Logger}
-		if last := find[*laneRoom](before); last != nil && last.watch != nil {
+		if last := find[*laneRoom](before); last != nil && last.watch != nil && last.watch.Queue == s.source {
 			r.watch = last.watch
 		}
 	}

@@ -176,7 +176,7 @@ type partitionEnd struct {
 // all sessions end. It returns an error only if that ends the sessions on all partitions. After an error of one
 // partition it begins another session.
 func (r *partitionRoom) keep(all, ctx context.Context, conn *amqp.Connection, p int) error {
-	before := r.s.rooms.shared()
+	before := r.s.rooms // those of this process on the queue
 	defer func() { before.close() }()
 	said, failed := "", time.Time{}
 	for n, wait := 1, firstWait; ; n++ {

@@ -33,15 +33,12 @@ type room interface {
 
 	// close is called after the last session.
 	close()
-
-	// shares reports whether the room follows one of another session on the queue that goes on.
-	shares() bool
 }
 
 // feature makes rooms.
 type feature struct {
 	set  func(*Consumer) error               // sets defaults, refuses settings that no room can serve; nil: neither
-	room func(s *session, before rooms) room // of a session that follows another one; nil: it needs none
+	room func(s *session, before rooms) room // of a session that follows or joins another one; nil: it needs none
 }
 
 // rooms are those of a session.
@@ -73,16 +70,6 @@ func (rs rooms) beforeSettlement(ctx context.Context, d *delivery, next step) (s
 		}
 	}
 	return next, nil
-}
-
-// shared returns the rooms that a session beside this one may follow.
-func (rs rooms) shared() (shared rooms) {
-	for _, r := range rs {
-		if r.shares() {
-			shared = append(shared, r)
-		}
-	}
-	return shared
 }
 
 func (rs rooms) mark(d *delivery, a *counter.Attempt) {
@@ -133,4 +120,3 @@ func (noRoom) around(ctx context.Context, _ *amqp.Connection, consume func(conte
 }
 func (noRoom) beside(context.Context) {}
 func (noRoom) close()                 {}
-func (noRoom) shares() bool           { return false }
