@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
@@ -31,21 +32,17 @@ type laneRoom struct {
 	noRoom
 	s       *session
 	blocked *lanes.Blocked // nil: the session blocks no lanes
-	watch   *lanes.Watch   // nil: the session blocks lanes
+	last    atomic.Int64   // without blocked: how many lanes are, by the last reply of the store
 
 	keepsDeaths bool // the broker counts on in an x-death that a client published: RabbitMQ before 4.0
 }
 
 func newLaneRoom(s *session, before rooms) room {
 	r := &laneRoom{s: s}
-	switch {
-	case s.HoldLanes && s.Lane != nil:
+	if s.HoldLanes && s.Lane != nil {
 		r.blocked = lanes.New(s.Counter, s.vhost, s.source, token(tokens.Add(1)).String(), s.Logger)
-	default:
-		r.watch = &lanes.Watch{Store: s.Counter, VHost: s.vhost, Queue: s.source, Log: s.Logger}
-		if last := find[*laneRoom](before); last != nil && last.watch != nil && last.watch.Queue == s.source {
-			r.watch = last.watch
-		}
+	} else if last := find[*laneRoom](before); last != nil && last.s.source == s.source {
+		r.last.Store(last.last.Load())
 	}
 	return r
 }
@@ -53,20 +50,32 @@ func newLaneRoom(s *session, before rooms) room {
 // check refuses a queue with blocked lanes to a session that would not block them. If the store is away, its last
 // number stands; without one it is no reason to refuse.
 func (r *laneRoom) check(ctx context.Context, conn *amqp.Connection) error {
-	if r.watch == nil {
+	if r.blocked != nil {
 		r.keepsDeaths = broker.VersionOf(conn).Before(4, 0)
 		return nil
 	}
-	held, err := r.watch.Ask(ctx)
+	err := r.count(ctx)
 	if failed := new(counter.StoreError); errors.As(err, &failed) && neverServes(err) {
 		return refusal{fmt.Errorf("consumer: queue %q: reading whether its lanes are blocked: %w", r.s.Queue, err)}
 	}
-	if held == 0 {
+	n := r.last.Load()
+	if n == 0 {
 		return nil
 	}
 	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its %w, and their new messages would overtake the "+
-		"dead letters: set HoldLanes and Lane to consume it, or release the lanes (strikes lane list)", r.s.Queue, held,
+		"dead letters: set HoldLanes and Lane to consume it, or release the lanes (strikes lane list)", r.s.Queue, n,
 		ErrLanesBlocked)}
+}
+
+// count asks how many lanes are blocked.
+func (r *laneRoom) count(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
+	defer cancel()
+	n, err := r.s.Counter.BlockedLanes(ctx, r.s.vhost, r.s.source)
+	if err == nil {
+		r.last.Store(int64(n))
+	}
+	return err
 }
 
 // watchEvery is the time between two questions whether a lane is blocked.
@@ -79,7 +88,7 @@ func (r *laneRoom) beside(ctx context.Context) {
 		return
 	}
 	for pause.For(ctx, watchEvery) {
-		if held, err := r.watch.Ask(ctx); err == nil && held > 0 {
+		if err := r.count(ctx); err == nil && r.last.Load() > 0 {
 			r.s.end()
 		}
 	}

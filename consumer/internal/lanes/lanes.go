@@ -19,7 +19,6 @@ type Store interface {
 	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (counter.OwnedLanes, error)
 	StepLane(ctx context.Context, s counter.LaneStep) (counter.LaneReply, error)
 	NextBlocked(ctx context.Context, vhost, queue string, after counter.BlockedPage) (counter.BlockedPage, error)
-	BlockedLanes(ctx context.Context, vhost, queue string) (int, error)
 }
 
 // ErrUnowned says that another session owns the lanes.
