@@ -34,9 +34,7 @@ func DeadLetters(w io.Writer, asJSON bool) List[*deadletter.Message] {
 				printable.Name(m.Name()), term.Ago(m.Origin.Time), string(m.Kind()), failures, crashes, replays,
 				printable.Why(m.Reason(), longest),
 			}
-		}, term.Column{Title: "ID", Min: leastID}, term.Column{Title: "DIED", Drop: 4}, term.Column{Title: "KIND"},
-		term.Column{Title: "FAILURES", Drop: 3}, term.Column{Title: "CRASHES", Drop: 2},
-		term.Column{Title: "REPLAYS", Drop: 1}, term.Column{Title: "REASON", Min: leastReason})
+		}, "ID", "DIED", "KIND", "FAILURES", "CRASHES", "REPLAYS", "REASON")
 }
 
 // DeadLetter prints everything about a dead letter.
@@ -176,11 +174,7 @@ func history(w io.Writer, attempts []ops.Attempt) error {
 	if _, err := fmt.Fprintln(w); err != nil {
 		return err
 	}
-	t := term.NewTable(w,
-		term.Column{Title: "ATTEMPT"}, term.Column{Title: "FAILED", Drop: 3}, term.Column{Title: "RAN", Drop: 1},
-		term.Column{Title: "CAUSE"},
-		term.Column{Title: "CONSUMER", Min: leastReason, Drop: 2}, term.Column{Title: "ERROR", Min: leastReason},
-	)
+	t := term.NewTable(w, "ATTEMPT", "FAILED", "RAN", "CAUSE", "CONSUMER", "ERROR")
 	for _, a := range attempts {
 		ran := "-"
 		if a.Cause != counter.CauseCrashed {

@@ -30,9 +30,7 @@ func Groups(w io.Writer, asJSON bool, most int) *GroupList {
 	out := newList(w, asJSON, func(g *ops.Group) any { return g }, func(one *ops.Group) []string {
 		return []string{cmp.Or(one.Key, "-"), fmt.Sprint(one.Count), string(one.Kind), term.Ago(one.Oldest),
 			term.Ago(one.Newest), printable.Why(one.Reason, longest)}
-	}, term.Column{Title: "KEY"}, term.Column{Title: "COUNT"}, term.Column{Title: "KIND", Drop: 3},
-		term.Column{Title: "OLDEST", Drop: 1}, term.Column{Title: "NEWEST", Drop: 2},
-		term.Column{Title: "REASON", Min: 3 * leastReason})
+	}, "KEY", "COUNT", "KIND", "OLDEST", "NEWEST", "REASON")
 	return &GroupList{most: most, out: out}
 }
 

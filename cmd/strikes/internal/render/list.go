@@ -34,11 +34,11 @@ func All[T any](l List[T], things []T) error {
 
 // newList returns a list as a table, or as JSON lines of a form.
 func newList[T any](w io.Writer, asJSON bool, form func(T) any, cells func(T) []string,
-	columns ...term.Column) List[T] {
+	titles ...string) List[T] {
 	if asJSON {
 		return lines[T]{jsonl.NewEncoder(w), form}
 	}
-	return table[T]{term.NewTable(w, columns...), cells}
+	return table[T]{term.NewTable(w, titles...), cells}
 }
 
 // table prints a row a thing.
@@ -58,13 +58,7 @@ type lines[T any] struct {
 func (l lines[T]) Row(thing T) error { return l.out.Encode(l.form(thing)) }
 func (lines[T]) Flush() error        { return nil }
 
-// The least widths of columns: an id of a UUID's length is not cut.
-const (
-	leastID     = 36
-	leastReason = 8
-)
-
-// longest is how much of a reason is printed where the width has no limit.
+// longest is how much of a reason a cell has, of which a terminal shows less.
 const longest = 1024
 
 // Audit returns a list of changes as a table, or as JSON lines.
@@ -78,9 +72,7 @@ func Audit(w io.Writer, asJSON bool) List[counter.AuditEntry] {
 			e.Time.Format(time.RFC3339), dash(e.Actor), printable.Line(e.Verb, longest), dash(e.Subject), count,
 			printable.Line(e.Result, longest), dash(e.Reason),
 		}
-	}, term.Column{Title: "TIME"}, term.Column{Title: "WHO", Min: leastReason}, term.Column{Title: "WHAT"},
-		term.Column{Title: "OF", Min: leastReason}, term.Column{Title: "COUNT", Drop: 1},
-		term.Column{Title: "RESULT", Min: leastReason}, term.Column{Title: "WHY", Min: leastReason})
+	}, "TIME", "WHO", "WHAT", "OF", "COUNT", "RESULT", "WHY")
 }
 
 func dash(s string) string {
@@ -104,6 +96,5 @@ func Lanes(w io.Writer, asJSON bool) List[ops.BlockedLane] {
 			by = printable.Line(l.By, longest)
 		}
 		return []string{printable.Name(l.Lane), by, l.Since.Format(time.RFC3339), fmt.Sprint(l.Messages)}
-	}, term.Column{Title: "LANE", Min: leastReason}, term.Column{Title: "BLOCKED BY", Min: leastReason},
-		term.Column{Title: "SINCE"}, term.Column{Title: "MESSAGES"})
+	}, "LANE", "BLOCKED BY", "SINCE", "MESSAGES")
 }

@@ -19,12 +19,7 @@ func Overview(w io.Writer, o ops.Overview, most int) error {
 		_, err := fmt.Fprintf(w, "no queues in virtual host %s\n", printable.Name(o.VHost))
 		return err
 	}
-	table := term.NewTable(w,
-		term.Column{Title: "QUEUE", Min: 12}, term.Column{Title: "BLOCKED"}, term.Column{Title: "FAILING"},
-		term.Column{Title: "DEAD"},
-		term.Column{Title: "SINCE", Drop: 1}, term.Column{Title: "MISSING"}, term.Column{Title: "CONSUMERS", Drop: 3},
-		term.Column{Title: "READY", Drop: 2},
-		term.Column{Title: "NOTE", Min: 28, Drop: 4}) // only it says that a queue is paused, or makes no progress
+	table := term.NewTable(w, "QUEUE", "BLOCKED", "FAILING", "DEAD", "SINCE", "MISSING", "CONSUMERS", "READY", "NOTE")
 	shown := o.Queues
 	if most > 0 {
 		shown = shown[:min(most, len(shown))]

@@ -130,8 +130,8 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestOverviewOf80Columns: a narrow terminal shows for how long a queue has been stopped without a record of a message,
-// how many messages wait, and why.
+// TestOverviewOf80Columns: a narrow terminal wraps the line, and shows for how long a queue has been stopped
+// without a record of a message, how many messages wait, and why.
 func TestOverviewOf80Columns(t *testing.T) {
 	const refused = "exit status 75: dial tcp 10.0.0.7:5432: connection refused"
 	none, some := 0, 40
@@ -150,7 +150,7 @@ func TestOverviewOf80Columns(t *testing.T) {
 	shown, _ := io.ReadAll(ours) // ends with an error because the other end is closed
 	_, row, _ := strings.Cut(strings.TrimSpace(string(shown)), "\n")
 	got := strings.Join(strings.Fields(row), " ")
-	if !strings.HasPrefix(got, "orders-of-the-sh… 12m 16 0 0 no progress: exit status 75…") {
+	if !strings.HasPrefix(got, "orders-of-the-shop 12m 16 0 - 0 0 40 no progress: exit status 75…") {
 		t.Errorf("%q", shown)
 	}
 }

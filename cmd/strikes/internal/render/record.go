@@ -22,9 +22,7 @@ func Records(w io.Writer, asJSON bool) List[ops.Record] {
 			printable.Name(r.ID), string(r.State), fmt.Sprint(r.Failures), fmt.Sprint(r.Crashes), age, due(r),
 			printable.Line(r.LastError, longest),
 		}
-	}, term.Column{Title: "ID", Min: leastID}, term.Column{Title: "STATE"}, term.Column{Title: "FAILURES", Drop: 4},
-		term.Column{Title: "CRASHES", Drop: 3}, term.Column{Title: "AGE", Drop: 1}, term.Column{Title: "DUE", Drop: 2},
-		term.Column{Title: "LAST ERROR", Min: leastReason})
+	}, "ID", "STATE", "FAILURES", "CRASHES", "AGE", "DUE", "LAST ERROR")
 }
 
 // due is when the next attempt may begin.
