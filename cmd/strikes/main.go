@@ -1,5 +1,3 @@
-//go:build !gendocs
-
 // Command strikes counts the failures of RabbitMQ messages in Redis or a database. It declares queues, publishes to
 // them, runs a command for each message of a queue, and shows the counts. "strikes demo" shows all of it at work.
 package main
