@@ -47,13 +47,6 @@ func TestDeadShowOnAFullDisk(t *testing.T) {
 	}
 }
 
-func TestReportOnAFullDisk(t *testing.T) {
-	p := &publish{report: jsonl.NewEncoder(&full{})}
-	if p.tell(entry{}, amqp.Publishing{}, nil); !errors.Is(p.unsaid, errFull) {
-		t.Errorf("publish --json: %v", p.unsaid)
-	}
-}
-
 func TestReplayOnAFullDisk(t *testing.T) {
 	r := &report{want: seek(deadletter.Filter{}), json: jsonl.NewEncoder(&full{})}
 	if r.message(&deadletter.Message{}, nil); !errors.Is(r.failed, errFull) {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	amqp "github.com/rabbitmq/amqp091-go"
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
@@ -31,20 +29,18 @@ type publish struct {
 
 	exchange, contentType string
 	routingKey            string // of messages that bring none
-	ndjson, json          bool
+	ndjson                bool
 	timeout               time.Duration
 
 	publisher   *publisher.Publisher
 	key         string              // the routing key if there is an exchange, else the name of the queue
 	partitions  func() (int, error) // how many the queue has; 0: none
 	partitioned bool                // a message was published to them
-	report      *json.Encoder       // nil: none
 	progress    func(doing string, done, all int)
 
 	used                         bool
 	confirmed, failed, undecided int
-	unsure                       []entry // a few of those that are undecided
-	unsaid                       error   // why the report is not whole
+	unsure                       []string // a few of those that are undecided
 }
 
 func (a *app) publishCommand() *cobra.Command {
@@ -89,7 +85,6 @@ confirmed and which may or may not have arrived.`,
 	flags.DurationVar(&p.timeout, "timeout", 30*time.Second,
 		"give up when a batch (512 messages at most) is not confirmed within this `TIME`")
 	cli.FromEnv(flags, "timeout")
-	cli.JSON(flags, &p.json, "print one JSON object for each message, with its id")
 	return cmd
 }
 
@@ -140,9 +135,6 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 	}
 	p.key, p.progress = key, term.Progress(p.Err)
 	p.partitions = sync.OnceValues(func() (int, error) { return b.Partitions(ctx, key) })
-	if p.json {
-		p.report = jsonl.NewEncoder(p.Out)
-	}
 	if (len(files) == 0 || slices.Contains(files, "-")) && term.IsTerminal(p.In) {
 		fmt.Fprintln(p.Err, "each line that you type is a message; Ctrl-D ends the input")
 	}
@@ -150,7 +142,7 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 	if p.ndjson {
 		r.parse, r.blank = jsonl.ParseMessage, false
 	}
-	err = cmp.Or(p.all(ctx, r, files), p.unsaid)
+	err = p.all(ctx, r, files)
 	if p.exchange == "" && !p.partitioned && errors.Is(err, publisher.ErrUnroutable) {
 		if n, _ := p.partitions(); n > 0 {
 			err = cli.Misusef("queue %s has %d partitions, so each message needs a routing key: give --routing-key, or "+
@@ -209,7 +201,7 @@ func (p *publish) batch(ctx context.Context, entries []entry) error {
 		to, err := p.address(e)
 		if err != nil {
 			refused, entries = fmt.Errorf("%v: %w", e, err), entries[:i]
-			defer p.tell(e, e.msg, err)
+			defer p.tell(e, e.msg.MessageId, err)
 			break
 		}
 		if e.msg.ContentType == "" {
@@ -258,7 +250,7 @@ func (p *publish) count(ctx context.Context, entries []entry, msgs []publisher.M
 	}
 	var first error
 	for i, e := range entries {
-		p.tell(e, msgs[i].Publishing, errs[i])
+		p.tell(e, msgs[i].MessageId, errs[i])
 		refused := errors.Is(errs[i], publisher.ErrRefused) && !errors.Is(first, publisher.ErrRefused)
 		if errs[i] != nil && first == nil || refused {
 			first = fmt.Errorf("%v: %w", e, errs[i])
@@ -276,35 +268,18 @@ func (p *publish) count(ctx context.Context, entries []entry, msgs []publisher.M
 	return first
 }
 
-// sent is the JSON of one message that --json prints.
-type sent struct {
-	ID        string `json:"id"`
-	Source    string `json:"source"`
-	Line      int    `json:"line"`
-	Confirmed bool   `json:"confirmed"`
-	Undecided bool   `json:"undecided,omitempty"` // it may or may not be in a queue
-	Error     string `json:"error,omitempty"`
-}
-
-func (p *publish) tell(e entry, msg amqp.Publishing, err error) {
-	s := sent{ID: msg.MessageId, Source: e.source, Line: e.line, Confirmed: err == nil}
+// tell counts a message, and notes it if it may or may not be in a queue.
+func (p *publish) tell(e entry, id string, err error) {
 	var why *publisher.Error
 	switch {
 	case err == nil:
 		p.confirmed++
 	case errors.As(err, &why) && why.Undecided:
-		p.undecided++
-		s.Undecided, s.Error = true, cli.Plain(err)
-		e.msg = amqp.Publishing{MessageId: msg.MessageId}
-		if len(p.unsure) < 5 {
-			p.unsure = append(p.unsure, e)
+		if p.undecided++; len(p.unsure) < 5 {
+			p.unsure = append(p.unsure, fmt.Sprintf("%v (id %s)", e, printable.Name(id)))
 		}
 	default:
 		p.failed++
-		s.Error = cli.Plain(err)
-	}
-	if p.report != nil {
-		p.unsaid = cmp.Or(p.unsaid, p.report.Encode(s)) // of a full disk; one who reads no more ends the process by SIGPIPE
 	}
 }
 
@@ -316,8 +291,8 @@ func (p *publish) summary() string {
 	}
 	if p.undecided > 0 {
 		fmt.Fprintf(&b, ", %d may or may not be published:", p.undecided)
-		for _, e := range p.unsure {
-			fmt.Fprintf(&b, " %v (id %s)", e, printable.Name(e.msg.MessageId))
+		for _, message := range p.unsure {
+			b.WriteString(" " + message)
 		}
 		if p.undecided > len(p.unsure) {
 			b.WriteString(" …")
