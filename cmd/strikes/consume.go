@@ -292,7 +292,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 	})()
 	err = w.run(ctx, o.Now)
 	if o.set.Partitions == 0 && errors.Is(err, broker.ErrNotFound) {
-		if n, _ := b.Partitions(ctx, queue); n > 0 {
+		if of, n, _ := o.Partitions(ctx, queue); of == queue && n > 0 {
 			return cli.Misusef("queue %s has %d partitions: give --ordered --partitions %d", printable.Name(queue), n, n)
 		}
 	}

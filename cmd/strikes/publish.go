@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,16 +26,16 @@ type publish struct {
 	cli.Streams
 	connect.Flags
 
-	exchange, contentType string
-	routingKey            string // of messages that bring none
-	ndjson                bool
-	timeout               time.Duration
+	contentType string
+	routingKey  string // of messages that bring none
+	ndjson      bool
+	timeout     time.Duration
 
-	publisher   *publisher.Publisher
-	key         string              // the routing key if there is an exchange, else the name of the queue
-	partitions  func() (int, error) // how many the queue has; 0: none
-	partitioned bool                // a message was published to them
-	progress    func(doing string, done, all int)
+	publisher  *publisher.Publisher
+	queue      string
+	partitions int   // that the queue has; 0: none
+	unknown    error // why that is not known
+	progress   func(doing string, done, all int)
 
 	used                         bool
 	confirmed, failed, undecided int
@@ -46,11 +45,11 @@ type publish struct {
 func (a *app) publishCommand() *cobra.Command {
 	p := publish{Streams: a.Streams}
 	cmd := &cobra.Command{
-		Use: "publish QUEUE|KEY [FILE…]", Short: "publish messages with an id, persistent and confirmed",
+		Use: "publish QUEUE [FILE…]", Short: "publish messages with an id, persistent and confirmed",
 		Example: `  strikes publish orders orders.txt
   echo '{"order":17}' | strikes publish orders --content-type application/json
   strikes publish orders --routing-key customer-17 orders.txt
-  strikes publish order.paid --exchange shop --ndjson events.ndjson`,
+  strikes publish orders --ndjson events.ndjson`,
 		Long: `Each line of the files (- or none: of stdin) is one message, without its \n; an
 empty line is an empty message. A message without an id gets a UUIDv7. If there
 is no message at all, publish says so on stderr and exits with 0.
@@ -76,8 +75,6 @@ confirmed and which may or may not have arrived.`,
 	}
 	flags := cmd.Flags()
 	p.AddBroker(cmd)
-	flags.StringVar(&p.exchange, "exchange", "",
-		"publish to `EXCHANGE` with the routing key KEY; if empty, to the queue itself")
 	flags.StringVar(&p.routingKey, "routing-key", "", "the routing `KEY` of messages that bring none, for a QUEUE with "+
 		"partitions")
 	flags.BoolVar(&p.ndjson, "ndjson", false, "each line is a JSON object")
@@ -96,18 +93,8 @@ const (
 	lastClose = 500 * time.Millisecond
 )
 
-// run publishes the messages in files to a queue, or to an exchange with a key.
-func (p *publish) run(ctx context.Context, key string, files []string) error {
-	name, of := key, "QUEUE"
-	if p.exchange != "" {
-		name, of = p.exchange, "--exchange"
-	}
-	if err := broker.CheckName(name); err != nil {
-		return cli.Misusef("%s: %w", of, err)
-	}
-	if p.exchange != "" && p.routingKey != "" {
-		return cli.Misusef("--routing-key is for a QUEUE with partitions; with --exchange the argument is the key")
-	}
+// run publishes the messages in files to a queue.
+func (p *publish) run(ctx context.Context, queue string, files []string) error {
 	if p.timeout <= 0 {
 		return cli.Refused("timeout", p.timeout, "positive")
 	}
@@ -122,9 +109,10 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 	if err != nil {
 		return err
 	}
-	if of, _, err := broker.PartitionedBy(ctx, conn, key); p.exchange == "" && err == nil && of != "" {
+	var of string
+	if of, p.partitions, p.unknown = broker.FindPartitions(ctx, conn, queue); of != "" && of != queue {
 		connect.Close(conn)
-		return cli.Misusef("queue %s is a partition: publish to %s, with a routing key", printable.Name(key),
+		return cli.Misusef("queue %s is a partition: publish to %s, with a routing key", printable.Name(queue),
 			printable.Name(of))
 	}
 	p.publisher, err = publisher.New(connect.After(conn, b.Dial), &publisher.Options{ConfirmTimeout: p.timeout,
@@ -133,8 +121,7 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 		connect.Close(conn)
 		return err
 	}
-	p.key, p.progress = key, term.Progress(p.Err)
-	p.partitions = sync.OnceValues(func() (int, error) { return b.Partitions(ctx, key) })
+	p.queue, p.progress = queue, term.Progress(p.Err)
 	if (len(files) == 0 || slices.Contains(files, "-")) && term.IsTerminal(p.In) {
 		fmt.Fprintln(p.Err, "each line that you type is a message; Ctrl-D ends the input")
 	}
@@ -143,13 +130,8 @@ func (p *publish) run(ctx context.Context, key string, files []string) error {
 		r.parse, r.blank = jsonl.ParseMessage, false
 	}
 	err = p.all(ctx, r, files)
-	if p.exchange == "" && !p.partitioned && errors.Is(err, publisher.ErrUnroutable) {
-		if n, _ := p.partitions(); n > 0 {
-			err = cli.Misusef("queue %s has %d partitions, so each message needs a routing key: give --routing-key, or "+
-				"\"routing_key\" with --ndjson: %w", printable.Name(key), n, err)
-		} else {
-			err = fmt.Errorf("%w: %w", b.NoQueue(key, broker.ErrNotFound), err)
-		}
+	if p.partitions == 0 && errors.Is(err, publisher.ErrUnroutable) {
+		err = fmt.Errorf("%w: %w", b.NoQueue(queue, broker.ErrNotFound), err)
 	}
 	if err == nil {
 		err = p.publisher.Close()
@@ -192,11 +174,6 @@ func (p *publish) batch(ctx context.Context, entries []entry) error {
 	p.used = true
 	var msgs []publisher.Message
 	var refused error
-	keyed := func(e entry) bool { return e.key != "" }
-	if p.exchange == "" && !p.partitioned && slices.ContainsFunc(entries, keyed) { // with partitions each needs a key
-		n, err := p.partitions()
-		p.partitioned = err == nil && n > 0
-	}
 	for i, e := range entries {
 		to, err := p.address(e)
 		if err != nil {
@@ -214,28 +191,21 @@ func (p *publish) batch(ctx context.Context, entries []entry) error {
 	return cmp.Or(p.count(ctx, entries, msgs, p.publisher.PublishAll(sending, msgs)), refused)
 }
 
-// address returns the message of an entry with its destination: an exchange, a queue, or a partition of it.
+// address returns the message of an entry with its destination: a queue, or a partition of it.
 func (p *publish) address(e entry) (publisher.Message, error) {
 	key := cmp.Or(e.key, p.routingKey)
 	switch {
-	case p.exchange != "" && e.key != "":
-		return publisher.Message{}, cli.Misusef(`"routing_key" is only for a queue with partitions; with --exchange ` +
-			"give the key as the argument")
-	case p.exchange != "" || key == "" && !p.partitioned:
-		return publisher.Message{Exchange: p.exchange, Key: p.key, Publishing: e.msg}, nil
-	}
-	n, err := p.partitions()
-	switch {
-	case err != nil:
-		return publisher.Message{}, err
-	case n == 0:
+	case p.partitions == 0 && key == "":
+		return publisher.Message{Key: p.queue, Publishing: e.msg}, nil
+	case p.unknown != nil:
+		return publisher.Message{}, p.unknown
+	case p.partitions == 0:
 		return publisher.Message{}, cli.Misusef("queue %s has no partitions, so it takes no routing key; leave out "+
-			`--routing-key and "routing_key"`, printable.Name(p.key))
+			`--routing-key and "routing_key"`, printable.Name(p.queue))
 	}
-	p.partitioned = true
-	to, err := publisher.Partitions{Queue: p.key, N: n}.Message(key, e.msg)
+	to, err := publisher.Partitions{Queue: p.queue, N: p.partitions}.Message(key, e.msg)
 	if err != nil {
-		err = cli.Misuse(err)
+		err = cli.Misusef(`%w (the key is --routing-key, or "routing_key" with --ndjson)`, err)
 	}
 	return to, err
 }

@@ -114,15 +114,6 @@ func (b *Broker) With(ctx context.Context, f func(*amqp.Connection) error) error
 	return err
 }
 
-// Partitions counts the partitions of a queue; 0: it has none.
-func (b *Broker) Partitions(ctx context.Context, queue string) (n int, err error) {
-	err = b.With(ctx, func(conn *amqp.Connection) error {
-		n, err = broker.PartitionsOf(ctx, conn, queue)
-		return err
-	})
-	return n, err
-}
-
 // Close ends a connection on which nothing is under way any more.
 func Close(conn *amqp.Connection) { broker.HangUpWithin(conn, closeTimeout) }
 
