@@ -102,16 +102,18 @@ func fill(t *testing.T, c *Counter, set, state string, n int, score func(i int) 
 	t.Helper()
 	soon := time.Now().Add(time.Hour)
 	var ids []string
-	var all []Change
+	var some Change
 	for i := range n {
 		id := fmt.Sprintf("message %05d", i)
 		ids = append(ids, id)
-		all = append(all, Change{Docs: []Doc{{Name: docRecord(member(id, "")), Expires: soon, Any: true,
-			Data: fmt.Sprintf("1 0 0 0 0 %s 0 0 0 0 0 failed . . 0 0 4 0 0 .;a=f %d 0 0 0 0\n%swhy", state, len(id), id)}},
-			Sets: []Member{{Set: set, Name: member(id, ""), Score: soon.UnixMilli() + score(i), Expires: soon}}})
-	}
-	for some := range slices.Chunk(all, 500) {
-		need(t, errOf(c.store.Save(t.Context(), Queue{"/", "orders"}, some...)))
+		some.Docs = append(some.Docs, Doc{Name: docRecord(member(id, "")), Expires: soon, Any: true,
+			Data: fmt.Sprintf("1 0 0 0 0 %s 0 0 0 0 0 failed . . 0 0 4 0 0 .;a=f %d 0 0 0 0\n%swhy", state, len(id), id)})
+		some.Sets = append(some.Sets, Member{Set: set, Name: member(id, ""), Score: soon.UnixMilli() + score(i),
+			Expires: soon})
+		if len(some.Docs) == 500 || i == n-1 {
+			need(t, errOf(c.store.Save(t.Context(), Queue{"/", "orders"}, some)))
+			some = Change{}
+		}
 	}
 	return ids
 }

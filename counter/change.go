@@ -45,7 +45,7 @@ func (c *client) insist(ctx context.Context, of Queue, names []string,
 		if err != nil || change.isEmpty() {
 			return err
 		}
-		if saved, err := c.store.Save(ctx, of, change); err != nil || saved[0] {
+		if saved, err := c.store.Save(ctx, of, change); err != nil || saved {
 			return err
 		}
 	}
@@ -107,8 +107,9 @@ func (c *client) changeAll(ctx context.Context, doing string, of Queue, messages
 }
 
 // takeSome takes steps of messages of one queue with one Save, and one Load unless their documents are recent. It
-// returns those that are to be taken again because their documents may have changed. If a step writes a document of the
-// queue, all are saved together. That step and each after it see the queue as the one before left it.
+// returns those that are to be taken again because their documents may have changed. Each step sees the queue as the one
+// before left it. If the document of one has changed, all are taken again. That is rare, because a message is in one
+// process at a time.
 func (c *client) takeSome(ctx context.Context, of Queue, some []*taking) (again []*taking, err error) {
 	var taken []*taking
 	for _, t := range some {
@@ -123,10 +124,14 @@ func (c *client) takeSome(ctx context.Context, of Queue, some []*taking) (again 
 		return nil, err
 	}
 	about, records := docs[:len(aboutQueue)], docs[len(aboutQueue):]
-	var changes []Change
-	var in [][]*taking // each change
-	together := false
+	var all Change
+	var in []*taking // all
+	size := 0
 	for i, t := range taken {
+		if size > maxSaved {
+			again = append(again, t)
+			continue
+		}
 		change, err := c.decide(about, records[i], t, now)
 		if err != nil || change.isEmpty() {
 			if t.err = err; t.recalled {
@@ -134,33 +139,28 @@ func (c *client) takeSome(ctx context.Context, of Queue, some []*taking) (again 
 			}
 			continue
 		}
-		changes, in = append(changes, change), append(in, []*taking{t})
-		if together = together || len(change.Docs) > 1; together {
-			for _, more := range changes[1:] {
-				changes[0] = join(changes[0], more)
-			}
-			changes, in = changes[:1], [][]*taking{slices.Concat(in...)}
-			see(about, change)
-		}
+		see(about, change)
+		all, in, size = join(all, change), append(in, t), size+len(change.Docs[0].Data)
 	}
-	if len(changes) == 0 {
+	if len(in) == 0 {
 		return again, nil
 	}
-	saved, err := c.store.Save(ctx, of, changes...)
+	saved, err := c.store.Save(ctx, of, all)
 	if err != nil {
 		return nil, err
 	}
-	for i, is := range saved {
-		c.recent.note(of, changes[i], in[i], is)
-		if !is {
-			for _, t := range in[i] {
-				t.sure = true
-			}
-			again = append(again, in[i]...)
+	if c.recent.note(of, all, in, saved); !saved {
+		for _, t := range in {
+			t.sure = true
 		}
+		again = append(again, in...)
 	}
 	return again, nil
 }
+
+// maxSaved is how many bytes of records one Save has, before it gets the last one. A server of MySQL may have a
+// max_allowed_packet of 1 MiB, and escaped data is twice as long.
+const maxSaved = 256 << 10
 
 // decide lets the rule of a step decide, and returns its changes: first of the record, then of the queue.
 func (c *client) decide(about []Doc, record Doc, t *taking, now time.Time) (Change, error) {
@@ -205,7 +205,7 @@ func see(about []Doc, by Change) {
 	}
 }
 
-// join makes one change of two. The second saw the documents as the first had left them.
+// join makes one change of two. The second saw the documents as the first had left them. join changes the first.
 func join(a, b Change) Change {
 	for _, d := range b.Docs {
 		if i := slices.IndexFunc(a.Docs, d.isNamed); i >= 0 {
@@ -221,10 +221,13 @@ func join(a, b Change) Change {
 			a.Add = append(a.Add, s)
 		}
 	}
+	for _, d := range b.Same {
+		if !slices.ContainsFunc(a.Same, d.isNamed) {
+			a.Same = append(a.Same, d)
+		}
+	}
+	a.Same = slices.DeleteFunc(a.Same, func(d Doc) bool { return slices.ContainsFunc(a.Docs, d.isNamed) })
 	a.Sets = append(a.Sets, b.Sets...)
-	a.Same = slices.DeleteFunc(append(a.Same, b.Same...), func(d Doc) bool {
-		return slices.ContainsFunc(a.Docs, d.isNamed)
-	})
 	return a
 }
 

@@ -133,25 +133,23 @@ func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after Bl
 	if err != nil {
 		return BlockedPage{}, err
 	}
-	var changes []Change
+	var all Change
 	for i, d := range docs {
 		lane, ok := rules.DecodeLane(d.Data)
 		switch {
 		case i > 0 && d.Version == "" && d.Err == nil: // it expired, and the set did not
-			changes = append(changes, Change{Same: docs[i : i+1], Sets: []Member{{Set: setLanes, Name: next.Lanes[i-1],
-				Gone: true}}})
+			all = join(all, Change{Same: docs[i : i+1], Sets: []Member{{Set: setLanes, Name: next.Lanes[i-1], Gone: true}}})
 		case d.Data == "" || !isOld(d, now):
 		case i == 0:
 			d.Expires = laneExpires(now)
-			changes = append(changes, Change{Docs: []Doc{d}})
+			all = join(all, Change{Docs: []Doc{d}})
 		case ok && lane.IsBlocked():
-			changes = append(changes, laneChange(d, lane, rules.LaneChange{Save: true}, now))
+			all = join(all, laneChange(d, lane, rules.LaneChange{Save: true}, now))
 		}
 	}
-	if len(changes) == 0 {
-		return next, nil
+	if !all.isEmpty() { // if a lane changes meanwhile, all wait for the next time
+		_, err = c.store.Save(ctx, of, all)
 	}
-	_, err = c.store.Save(ctx, of, changes...)
 	return next, err
 }
 

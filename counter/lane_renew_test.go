@@ -15,15 +15,13 @@ type keepingStore struct {
 	kept []Member
 }
 
-func (s *keepingStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bool, error) {
-	for _, c := range changes {
-		for _, m := range c.Sets {
-			if m.Name == "" {
-				s.kept = append(s.kept, m)
-			}
+func (s *keepingStore) Save(ctx context.Context, of Queue, c Change) (bool, error) {
+	for _, m := range c.Sets {
+		if m.Name == "" {
+			s.kept = append(s.kept, m)
 		}
 	}
-	return s.Store.Save(ctx, of, changes...)
+	return s.Store.Save(ctx, of, c)
 }
 
 // TestLaneIsRenewedWhole: a step and a consumer keep all places of a lane as long as its document, with one member.

@@ -66,32 +66,26 @@ func (q *memoryQueue) doc(name string, now time.Time) Doc {
 	return d
 }
 
-func (m *memoryStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bool, error) {
+func (m *memoryStore) Save(ctx context.Context, of Queue, c Change) (bool, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return false, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	q, now := m.queue(of), time.Now()
-	saved := make([]bool, len(changes))
-	for i, c := range changes {
-		differs := func(d Doc) bool { return !d.Any && q.doc(d.Name, now).Data != d.Version }
-		if saved[i] = !slices.ContainsFunc(c.Docs, differs) && !slices.ContainsFunc(c.Same, differs); saved[i] {
-			q.save(c, now)
-		}
+	differs := func(d Doc) bool { return !d.Any && q.doc(d.Name, now).Data != d.Version }
+	if slices.ContainsFunc(c.Docs, differs) || slices.ContainsFunc(c.Same, differs) {
+		return false, nil
 	}
-	versioned(changes, saved)
-	return saved, nil
+	q.save(c, now)
+	versioned(c.Docs)
+	return true, nil
 }
 
-// versioned sets the Version of the documents that a Save wrote to their Data.
-func versioned(changes []Change, saved []bool) {
-	for i, is := range saved {
-		for j := range changes[i].Docs {
-			if is {
-				changes[i].Docs[j].Version = changes[i].Docs[j].Data
-			}
-		}
+// versioned sets the Version of documents that a Save wrote to their Data.
+func versioned(docs []Doc) {
+	for i := range docs {
+		docs[i].Version = docs[i].Data
 	}
 }
 

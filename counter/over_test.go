@@ -21,35 +21,33 @@ type slowStore struct {
 	begin chan struct{}
 }
 
-func (s *slowStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bool, error) {
+func (s *slowStore) Save(ctx context.Context, of Queue, c Change) (bool, error) {
 	s.saves.Add(1)
 	<-s.begin
-	if name := overlap(changes); name != "" {
-		return nil, fmt.Errorf("several changes touch %q", name)
+	if name := overlap(c); name != "" {
+		return false, fmt.Errorf("the change touches %q twice", name)
 	}
-	return s.Store.Save(ctx, of, changes...)
+	return s.Store.Save(ctx, of, c)
 }
 
-// overlap returns a document or member that is written, and touched again by the same changes.
-func overlap(changes []Change) string {
+// overlap returns a document or member that is written, and touched again by the same change.
+func overlap(c Change) string {
 	written, touched := map[string]bool{}, map[string]int{}
 	touch := func(name string, writes bool) {
 		touched[name]++
 		written[name] = written[name] || writes
 	}
-	for _, c := range changes {
-		for _, d := range c.Docs {
-			touch(d.Name, true)
-		}
-		for _, d := range c.Same {
-			touch(d.Name, false)
-		}
-		for _, s := range c.Add {
-			touch(s.Doc, false)
-		}
-		for _, m := range c.Sets {
-			touch(m.Set+" "+m.Name, true)
-		}
+	for _, d := range c.Docs {
+		touch(d.Name, true)
+	}
+	for _, d := range c.Same {
+		touch(d.Name, false)
+	}
+	for _, s := range c.Add {
+		touch(s.Doc, false)
+	}
+	for _, m := range c.Sets {
+		touch(m.Set+" "+m.Name, true)
 	}
 	for name, n := range touched {
 		if n > 1 && written[name] {

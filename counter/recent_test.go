@@ -18,9 +18,9 @@ type loadedStore struct {
 	docs, saves atomic.Int64
 }
 
-func (s *loadedStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bool, error) {
+func (s *loadedStore) Save(ctx context.Context, of Queue, c Change) (bool, error) {
 	s.saves.Add(1)
-	return s.Store.Save(ctx, of, changes...)
+	return s.Store.Save(ctx, of, c)
 }
 
 func (s *loadedStore) Load(ctx context.Context, of Queue, names ...string) (time.Time, []Doc, error) {

@@ -101,9 +101,9 @@ func fieldsOf(list []any) map[string]string {
 	return h
 }
 
-func (s redisStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bool, error) {
+func (s redisStore) Save(ctx context.Context, of Queue, c Change) (bool, error) {
 	var keys []string
-	args := []any{len(changes)}
+	args := []any{len(c.Docs) + len(c.Same)}
 	docs := func(act string, docs []Doc) {
 		for _, d := range docs {
 			kind, act := "string", act
@@ -116,35 +116,26 @@ func (s redisStore) Save(ctx context.Context, of Queue, changes ...Change) ([]bo
 			keys, args = append(keys, s.key(of, d.Name)), append(args, kind, act, d.Version, d.Data, rules.Millis(d.Expires))
 		}
 	}
-	for _, c := range changes {
-		args = append(args, len(c.Docs)+len(c.Same))
-		docs("write", c.Docs)
-		docs("compare", c.Same)
-		args = append(args, len(c.Add))
-		for _, sum := range c.Add {
-			keys, args = append(keys, s.key(of, sum.Doc)), append(args, sum.Field, sum.By, rules.Millis(sum.Expires))
-		}
-		args = append(args, len(c.Sets))
-		for _, m := range c.Sets {
-			score := strconv.FormatInt(m.Score, 10)
-			if m.Gone {
-				score = ""
-			}
-			keys, args = append(keys, s.key(of, m.Set)), append(args, m.Name, score, rules.Millis(m.Expires))
-		}
+	docs("write", c.Docs)
+	docs("compare", c.Same)
+	args = append(args, len(c.Add))
+	for _, sum := range c.Add {
+		keys, args = append(keys, s.key(of, sum.Doc)), append(args, sum.Field, sum.By, rules.Millis(sum.Expires))
 	}
-	reply, err := saveDocs.Run(ctx, s.rdb, keys, args...).Int64Slice()
-	if err == nil && len(reply) != len(changes) {
-		err = fmt.Errorf("%w: got %d values, want %d", ErrReply, len(reply), len(changes))
+	for _, m := range c.Sets {
+		score := strconv.FormatInt(m.Score, 10)
+		if m.Gone {
+			score = ""
+		}
+		keys, args = append(keys, s.key(of, m.Set)), append(args, m.Name, score, rules.Millis(m.Expires))
 	}
+	saved, err := saveDocs.Run(ctx, s.rdb, keys, args...).Bool()
 	if err != nil {
-		return nil, s.failed(of, err)
+		return false, s.failed(of, err)
 	}
-	saved := make([]bool, len(reply))
-	for i, one := range reply {
-		saved[i] = one == 1
+	if saved {
+		versioned(c.Docs)
 	}
-	versioned(changes, saved)
 	return saved, nil
 }
 

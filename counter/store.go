@@ -20,10 +20,9 @@ type Store interface {
 	// takes three times as long. The Data of a record that has expired, or that it cannot read, is empty.
 	Read(ctx context.Context, queue Queue, set string, page []Entry) ([]string, error)
 
-	// Save makes each change whole, or not at all if one of its documents is not as it was loaded. It reports which
-	// changes it made, and sets the Version of the documents that it wrote. A document or member that one change writes
-	// is in no other of the call, and once in its own. Several changes may compare a document, or add to it.
-	Save(ctx context.Context, queue Queue, changes ...Change) (saved []bool, err error)
+	// Save makes a change whole, or not at all if one of its documents is not as it was loaded. It reports whether it made
+	// the change, and sets the Version of the documents that it wrote. A change writes a document or member once.
+	Save(ctx context.Context, queue Queue, change Change) (saved bool, err error)
 
 	// Page returns the first n members of a set that come after a place, the highest score first, and those of one score
 	// by the bytes of their names, backwards. The zero Entry comes before the first. Fewer than n end the set.
@@ -58,7 +57,7 @@ type Change struct {
 	Docs []Doc    // to be written
 	Same []Doc    // must be as they were loaded, and stay
 	Sets []Member // to be moved, or removed
-	Add  []Sum
+	Add  []Sum    // several may be of one document
 }
 
 func (c Change) isEmpty() bool { return len(c.Docs)+len(c.Sets)+len(c.Add) == 0 }

@@ -1,19 +1,18 @@
--- SAVE makes changes to a queue, each whole or not at all. It skips a change if one of its documents is not as it was
--- read.
+-- SAVE makes a change to a queue, whole or not at all: nothing if one of its documents is not as it was read.
 --
 -- A document is a string, or a hash whose text is the name and the value of each field, by name, every one after its
 -- length and a colon. Times are ms since 1970; 0: never.
 --
 -- KEYS: those of the documents, sums and sets, in the order in which the arguments have them
--- ARGV: how many changes, and for each of them
+-- ARGV:
 --   how many documents, and for each: string or hash; write, replace or compare; the text that was read, empty if there
 --     was none; the text to write, empty to remove it; when it expires. replace does not compare, and
 --     compare does not write
 --   how many sums, and for each: the field of a hash, the number to add, and until when the hash is kept at least
---   how many members of sets, and for each: its name, empty to move none; its score, empty to remove it; and until when
+--   for each member of a set: its name, empty to move none; its score, empty to remove it; and until when
 --     the set is kept at least
 --
--- Reply: 1 for each change that was made, 0 for each that was not
+-- Reply: 1 if the change was made, else 0
 
 local a, k = 0, 0
 local function arg() a = a + 1; return ARGV[a] end
@@ -53,39 +52,33 @@ local function keep(at, expires)
   if redis.call('PTTL', at) < expires - now then expire(at, expires) end
 end
 
-local saved = {}
-for n = 1, tonumber(arg()) do
-  local docs, same = {}, 1
-  for i = 1, tonumber(arg()) do
-    local d = { key = key() }
-    d.kind, d.act, d.was, d.data, d.expires = arg(), arg(), arg(), arg(), arg()
-    if d.act ~= 'replace' and differs(d.key, d.kind, d.was) then same = 0 end
-    docs[i] = d
-  end
-  saved[n] = same
-  for _, d in ipairs(docs) do
-    if same == 1 and d.act ~= 'compare' then
-      if d.data == '' or d.kind == 'hash' then redis.call('DEL', d.key) end
-      if d.data ~= '' and d.kind == 'hash' then redis.call('HSET', d.key, unpack(fields(d.data))) end
-      if d.data ~= '' and d.kind == 'string' then redis.call('SET', d.key, d.data) end
-      if d.data ~= '' and d.expires ~= '0' then expire(d.key, d.expires) end
-    end
-  end
-  for _ = 1, tonumber(arg()) do
-    local at, field, by, expires = key(), arg(), arg(), arg()
-    if same == 1 then
-      redis.call('HINCRBY', at, field, by)
-      keep(at, expires)
-    end
-  end
-  for _ = 1, tonumber(arg()) do
-    local set, name, score, expires = key(), arg(), arg(), arg()
-    if same == 1 and score == '' then
-      redis.call('ZREM', set, name)
-    elseif same == 1 then
-      if name ~= '' then redis.call('ZADD', set, score, name) end
-      keep(set, expires)
-    end
+local docs = {}
+for i = 1, tonumber(arg()) do
+  local d = { key = key() }
+  d.kind, d.act, d.was, d.data, d.expires = arg(), arg(), arg(), arg(), arg()
+  if d.act ~= 'replace' and differs(d.key, d.kind, d.was) then return 0 end
+  docs[i] = d
+end
+for _, d in ipairs(docs) do
+  if d.act ~= 'compare' then
+    if d.data == '' or d.kind == 'hash' then redis.call('DEL', d.key) end
+    if d.data ~= '' and d.kind == 'hash' then redis.call('HSET', d.key, unpack(fields(d.data))) end
+    if d.data ~= '' and d.kind == 'string' then redis.call('SET', d.key, d.data) end
+    if d.data ~= '' and d.expires ~= '0' then expire(d.key, d.expires) end
   end
 end
-return saved
+for _ = 1, tonumber(arg()) do
+  local at, field, by, expires = key(), arg(), arg(), arg()
+  redis.call('HINCRBY', at, field, by)
+  keep(at, expires)
+end
+while k < #KEYS do
+  local set, name, score, expires = key(), arg(), arg(), arg()
+  if score == '' then
+    redis.call('ZREM', set, name)
+  else
+    if name ~= '' then redis.call('ZADD', set, score, name) end
+    keep(set, expires)
+  end
+end
+return 1

@@ -50,11 +50,11 @@ func (k keeper) load(t *testing.T, names ...string) (time.Time, []counter.Doc) {
 	return now, docs
 }
 
-func (k keeper) save(t *testing.T, changes ...counter.Change) []bool {
+func (k keeper) save(t *testing.T, change counter.Change) bool {
 	t.Helper()
-	saved, err := k.Save(t.Context(), someQueue, changes...)
-	if err != nil || len(saved) != len(changes) {
-		t.Fatalf("save: %v, %v", saved, err)
+	saved, err := k.Save(t.Context(), someQueue, change)
+	if err != nil {
+		t.Fatalf("save: %v", err)
 	}
 	return saved
 }
@@ -79,14 +79,8 @@ func testDocuments(t *testing.T, k keeper) {
 		}
 		d := docs[1]
 		d.Data = data[0]
-		write := counter.Change{Docs: []counter.Doc{d}}
-		other := counter.Change{Docs: []counter.Doc{{Name: "r:third", Any: true}}}
-		if got := k.save(t, write, other); !slices.Equal(got, []bool{true, true}) {
-			t.Errorf("%s: saved %v, want both changes", name, got)
-		}
-		stale := counter.Change{Docs: []counter.Doc{{Name: name, Version: "", Data: data[1]}}}
-		if got := k.save(t, stale, other); !slices.Equal(got, []bool{false, true}) {
-			t.Errorf("%s: saved %v, want the second change only", name, got)
+		if !k.save(t, counter.Change{Docs: []counter.Doc{d, {Name: "r:third", Any: true}}}) {
+			t.Errorf("%s: it was not saved", name)
 		}
 		_, docs = k.load(t, name)
 		if docs[0].Data != data[0] || docs[0].Version == "" || !docs[0].Expires.IsZero() {
@@ -109,7 +103,7 @@ func testDocuments(t *testing.T, k keeper) {
 			"a sum beside a conflict": {Same: []counter.Doc{old},
 				Add: []counter.Sum{{Doc: "tombstones", Field: "count", By: 1}}},
 		} {
-			if got := k.save(t, change); got[0] {
+			if k.save(t, change) {
 				t.Errorf("%s: %s: it was saved", name, what)
 			}
 		}
@@ -121,12 +115,12 @@ func testDocuments(t *testing.T, k keeper) {
 			t.Errorf("%s: %v, %v", name, entries, err)
 		}
 		beside := counter.Doc{Name: "r:beside", Data: "x"}
-		if got := k.save(t, counter.Change{Docs: []counter.Doc{beside}, Same: docs[:1]}); !got[0] {
+		if !k.save(t, counter.Change{Docs: []counter.Doc{beside}, Same: docs[:1]}) {
 			t.Errorf("%s: refused beside what stayed", name)
 		}
 		anything := counter.Doc{Name: name, Version: "wrong", Data: data[0], Any: true}
 		gone := counter.Doc{Name: "r:beside", Any: true}
-		if got := k.save(t, counter.Change{Docs: []counter.Doc{anything, gone}}); !got[0] {
+		if !k.save(t, counter.Change{Docs: []counter.Doc{anything, gone}}) {
 			t.Errorf("%s: Any was refused", name)
 		}
 		if _, docs = k.load(t, name, "r:beside"); docs[0].Data != data[0] || docs[1].Version != "" {
@@ -173,7 +167,7 @@ func testExpiry(t *testing.T, k keeper) {
 		if _, d := k.load(t, name); d[0] != (counter.Doc{Name: name}) {
 			t.Errorf("%s did not expire: %+v", name, d[0])
 		}
-		if got := k.save(t, counter.Change{Docs: []counter.Doc{{Name: name, Data: data[1]}}}); !got[0] {
+		if !k.save(t, counter.Change{Docs: []counter.Doc{{Name: name, Data: data[1]}}}) {
 			t.Errorf("%s is taken for one that exists", name)
 		}
 	}
@@ -251,13 +245,13 @@ func testNames(t *testing.T, k keeper) {
 	of := counter.Queue{VHost: string(every), Name: strings.Repeat("\xff", 255)}
 	names := []string{string(every), "\xff", "\xe4", "\xc3\xa4", "a\x00\x00", "a\x00", "a ", "a", "\\", "A", "'", "%", " ",
 		"\x00"}
-	var changes []counter.Change
+	var change counter.Change
 	for _, name := range names {
-		changes = append(changes, counter.Change{Docs: []counter.Doc{{Name: "r:" + name, Data: "of " + name + "'\\"}},
-			Sets: []counter.Member{{Set: "dead", Name: name, Score: 7}}})
+		change.Docs = append(change.Docs, counter.Doc{Name: "r:" + name, Data: "of " + name + "'\\"})
+		change.Sets = append(change.Sets, counter.Member{Set: "dead", Name: name, Score: 7})
 	}
-	saved, err := k.Save(t.Context(), of, changes...)
-	if err != nil || slices.Contains(saved, false) {
+	saved, err := k.Save(t.Context(), of, change)
+	if err != nil || !saved {
 		t.Fatalf("saved %v, %v", saved, err)
 	}
 	for _, name := range names {
@@ -344,7 +338,7 @@ func testAbsent(t *testing.T, k keeper) {
 			saving.Go(func() error {
 				saved, err := k.Save(t.Context(), someQueue, counter.Change{Docs: []counter.Doc{{Name: names[side], Data: "x"}},
 					Same: []counter.Doc{{Name: names[1-side]}}})
-				if err == nil && saved[0] {
+				if err == nil && saved {
 					made.Add(1)
 				}
 				return err
@@ -365,7 +359,7 @@ func testSums(t *testing.T, k keeper) {
 			c := counter.Change{Docs: []counter.Doc{{Name: fmt.Sprint("r:", i), Data: "x"}},
 				Add: []counter.Sum{{Doc: "tombstones", Field: "count", By: 1},
 					{Doc: "tombstones", Field: "removed", By: int64(i % 2)}}}
-			if saved, err := k.Save(t.Context(), someQueue, c); err != nil || !saved[0] {
+			if saved, err := k.Save(t.Context(), someQueue, c); err != nil || !saved {
 				return fmt.Errorf("%d: %v, %w", i, saved, err)
 			}
 			return nil

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -124,22 +125,26 @@ func Row(m counter.Member) counter.Member {
 	return m
 }
 
-// Saved sets the Version of the documents that a Save wrote, when it is done, and returns which changes it made. A
-// change that was not made has version 0.
-func Saved(changes []counter.Change, versions []int64) []bool {
-	saved := make([]bool, len(versions))
-	for i, version := range versions {
-		if saved[i] = version > 0; !saved[i] {
-			continue
-		}
-		docs := changes[i].Docs
-		for j := range docs {
-			if docs[j].Version = ""; docs[j].Data != "" {
-				docs[j].Version = strconv.FormatInt(version, 10)
-			}
+// Saved sets the Version of documents that a Save wrote.
+func Saved(docs []counter.Doc, version int64) {
+	for i := range docs {
+		if docs[i].Version = ""; docs[i].Data != "" {
+			docs[i].Version = strconv.FormatInt(version, 10)
 		}
 	}
-	return saved
+}
+
+// NewVersion returns the version of the documents that a Save writes.
+func NewVersion() int64 { return rand.Int64N(1<<62) + 1 } //nolint:gosec // no secret
+
+// VersionOf reads the Version of a document. It is 0 if there was none, and -1, which no document has, if it is not of
+// this kind of Store.
+func VersionOf(d counter.Doc) int64 {
+	version, err := strconv.ParseInt(cmp.Or(d.Version, "0"), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return version
 }
 
 // Docs returns the documents of these names in their order. One that was not found is absent.

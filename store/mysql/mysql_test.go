@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/counter/storetest"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/servers"
@@ -104,7 +104,7 @@ func TestKeys(t *testing.T) {
 	s, of := open(t, migrated(t)), counter.Queue{Name: strings.Repeat("\xff", 255)}
 	for _, name := range []string{strings.Repeat("x", 1022), strings.Repeat("x", 1021)} {
 		saved, err := s.Save(t.Context(), of, counter.Change{Docs: []counter.Doc{{Name: "r:" + name, Data: "x"}}})
-		if err != nil || !saved[0] {
+		if err != nil || !saved {
 			t.Errorf("%d bytes: %v, %v", len(name), saved, err)
 		}
 	}
@@ -151,13 +151,21 @@ func TestLargeRecords(t *testing.T) {
 	server := servertest.Own(t, servers.StartMariaDB, servers.DatabaseOptions{Args: []string{"--max-allowed-packet=1M"}})
 	url := databaseOn(t, server.Addr)
 	need(t, Migrate(t.Context(), url))
-	var changes []counter.Change
+	s, large := open(t, url), rules.Record{State: rules.StateDeadLetter, Reason: strings.Repeat("'", 24<<10)}
+	var messages []counter.Message
 	for i := range 128 {
-		changes = append(changes, counter.Change{Docs: []counter.Doc{{Name: fmt.Sprint("r:", i),
-			Data: strings.Repeat("'", 24<<10)}}})
+		m := counter.Message{VHost: someQueue.VHost, Queue: someQueue.Name, ID: fmt.Sprint(i)}
+		messages = append(messages, m)
+		d := counter.Doc{Name: counter.Entry{Name: counter.LetterName(m)}.Record(), Data: rules.Encode(large)}
+		need(t, errOf(s.Save(t.Context(), someQueue, counter.Change{Docs: []counter.Doc{d}})))
 	}
-	if saved, err := open(t, url).Save(t.Context(), someQueue, changes...); err != nil || slices.Contains(saved, false) {
-		t.Errorf("%v, %v", saved, err)
+	admin := counter.Over(s, nil).Admin()
+	need(t, admin.NoteRemoved(t.Context(), someQueue.VHost, someQueue.Name, messages))
+	for _, m := range messages {
+		records, err := admin.Get(t.Context(), m.VHost, m.Queue, m.ID)
+		if err != nil || len(records) != 1 || records[0].Removed.IsZero() {
+			t.Errorf("%s: %+v, %v; want one that was removed", m.ID, records, err)
+		}
 	}
 }
 
@@ -249,7 +257,7 @@ func TestLocks(t *testing.T) {
 		saving := make(chan error, 1)
 		go func() {
 			saved, err := s.Save(t.Context(), someQueue, counter.Change{Docs: []counter.Doc{doc("r:1", "z"), doc("r:2", "z")}})
-			if err == nil && !saved[0] {
+			if err == nil && !saved {
 				err = errors.New("not saved")
 			}
 			saving <- err

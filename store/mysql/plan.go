@@ -3,9 +3,7 @@ package mysql
 import (
 	"cmp"
 	"maps"
-	"math/rand/v2"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -15,57 +13,39 @@ import (
 // emptyFor is how long an empty row stays.
 const emptyFor = 24 * time.Hour
 
-// The bounds of one transaction, if it has several changes. Escaped data may be twice as long, and a server may have a
-// max_allowed_packet of 1 MiB.
-const (
-	maxDocs  = readBatch
-	maxBytes = 256 << 10 // of data
-)
-
-// plan is the part of a Save that one transaction makes.
+// plan is a change on its way through its transaction.
 type plan struct {
 	queue   []byte
-	changes []counter.Change
+	change  counter.Change
 	rows    map[string]*row // of documents, by name
-	writer  int64           // begins the versions of the documents that this Save writes
+	version int64           // of the documents that this Save writes
 	now     int64           // milliseconds by the server's clock, when all rows were locked
-	members []counter.Member
 }
 
-// row is a document, first as it was locked and then as the changes leave it.
+// row is a document, first as it was locked and then as the change leaves it.
 type row struct {
 	alone    bool // the lock is exclusive
 	added    bool // the data is needed, for a sum
 	there    bool // there was a row, perhaps an empty one
-	compared bool // a change depends on it
+	compared bool // the change depends on it
 	written  bool
 
 	version, expires int64 // version 0: it is absent
 	data             string
 }
 
-// planOf plans the first of some changes.
-func planOf(queue []byte, changes []counter.Change) *plan {
-	p := &plan{queue: queue, rows: map[string]*row{}, writer: rand.Int64N(1<<62) + 1} //nolint:gosec // no secret
-	size := 0
-	for _, c := range changes {
-		for _, d := range c.Docs {
-			size += len(d.Data)
-		}
-		if len(p.rows) > 0 && (len(p.rows)+len(c.Docs)+len(c.Same)+len(c.Add) > maxDocs || size > maxBytes) {
-			break
-		}
-		p.changes = append(p.changes, c)
-		for _, d := range c.Same {
-			p.row(d.Name)
-		}
-		for _, d := range c.Docs {
-			p.row(d.Name).alone = true
-		}
-		for _, sum := range c.Add {
-			r := p.row(sum.Doc)
-			r.alone, r.added = true, true
-		}
+func planOf(queue []byte, c counter.Change) *plan {
+	p := &plan{queue: queue, change: c, rows: map[string]*row{}, version: sqlstore.NewVersion()}
+	for _, d := range c.Same {
+		p.row(d.Name).compared = true
+	}
+	for _, d := range c.Docs {
+		r := p.row(d.Name)
+		r.alone, r.compared = true, r.compared || !d.Any
+	}
+	for _, sum := range c.Add {
+		r := p.row(sum.Doc)
+		r.alone, r.added = true, true
 	}
 	return p
 }
@@ -88,41 +68,21 @@ func (p *plan) names(which func(*row) bool) (names []string) {
 	return names
 }
 
-// decide makes the changes of the plan whose documents are as they were loaded. It returns the version of the documents
-// that each wrote; 0: it was not made.
-func (p *plan) decide() (versions []int64) {
+// decide makes the change if its documents are as they were loaded. It reports whether they are.
+func (p *plan) decide() bool {
 	for _, r := range p.rows {
 		if r.expires > 0 && r.expires <= p.now {
 			r.version, r.expires, r.data = 0, 0, ""
 		}
 	}
-	for i, c := range p.changes {
-		version := p.writer + int64(i)
-		if slices.ContainsFunc(c.Docs, p.differs) || slices.ContainsFunc(c.Same, p.differs) {
-			version = 0
-		} else {
-			p.make(c, version)
-		}
-		versions = append(versions, version)
+	differs := func(d counter.Doc) bool { return !d.Any && sqlstore.VersionOf(d) != p.rows[d.Name].version }
+	if slices.ContainsFunc(p.change.Docs, differs) || slices.ContainsFunc(p.change.Same, differs) {
+		return false
 	}
-	return versions
-}
-
-func (p *plan) differs(d counter.Doc) bool {
-	version, err := strconv.ParseInt(cmp.Or(d.Version, "0"), 10, 64)
-	return !d.Any && (err != nil || version != p.rows[d.Name].version)
-}
-
-func (p *plan) make(c counter.Change, version int64) {
-	for _, d := range c.Same {
-		p.rows[d.Name].compared = true
+	for _, d := range p.change.Docs {
+		p.rows[d.Name].write(p.version, d.Data, sqlstore.Millis(d.Expires))
 	}
-	for _, d := range c.Docs {
-		r := p.rows[d.Name]
-		r.compared = r.compared || !d.Any
-		r.write(version, d.Data, sqlstore.Millis(d.Expires))
-	}
-	for _, sum := range c.Add {
+	for _, sum := range p.change.Add {
 		r, expires := p.rows[sum.Doc], sqlstore.Millis(sum.Expires)
 		if r.version > 0 {
 			if r.expires == 0 || expires == 0 {
@@ -131,11 +91,9 @@ func (p *plan) make(c counter.Change, version int64) {
 				expires = max(expires, r.expires)
 			}
 		}
-		r.write(version, counter.AddTo(r.data, sum), expires)
+		r.write(p.version, counter.AddTo(r.data, sum), expires)
 	}
-	for _, m := range c.Sets {
-		p.members = append(p.members, sqlstore.Row(m))
-	}
+	return true
 }
 
 func (r *row) write(version int64, data string, expires int64) {
@@ -184,12 +142,16 @@ func (p *plan) writes() *query {
 }
 
 func (p *plan) writeMembers(q *query) {
-	var moved [][]any
-	gone := map[string][]string{}
-	slices.SortFunc(p.members, func(a, b counter.Member) int {
+	var members []counter.Member
+	for _, m := range p.change.Sets {
+		members = append(members, sqlstore.Row(m))
+	}
+	slices.SortFunc(members, func(a, b counter.Member) int {
 		return cmp.Or(cmp.Compare(a.Set, b.Set), cmp.Compare(a.Name, b.Name))
 	})
-	for _, m := range p.members {
+	var moved [][]any
+	gone := map[string][]string{}
+	for _, m := range members {
 		if m.Gone {
 			gone[m.Set] = append(gone[m.Set], m.Name)
 		} else {

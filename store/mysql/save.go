@@ -11,37 +11,31 @@ import (
 	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
-// Save is that of counter.Store. Changes are decided here, between two round trips of one transaction. The first locks
-// the documents that the changes read or write and returns their versions. The second writes and commits.
+// Save is that of counter.Store. The change is decided here, between two round trips of one transaction. The first locks
+// the documents that the change reads or writes and returns their versions. The second writes and commits.
 //
 // The transaction is READ COMMITTED, which locks the rows that it reads and no gaps. So each document that must stay
 // as it is needs a row, also one that must stay absent: Save inserts an empty row for it, and begins again. A document
 // that is to be written and has no row is inserted without ON DUPLICATE KEY: if another process was first, the
-// transaction fails, and Save begins again. All rows that a change depends on are thus locked from before it is decided
+// transaction fails, and Save begins again. All rows that the change depends on are thus locked from before it is decided
 // until it is committed, and Saves are serializable. Locks are taken in the order of names, first the shared ones.
 // Saves that deadlock all the same begin again.
-func (s *Store) Save(ctx context.Context, of counter.Queue, changes ...counter.Change) ([]bool, error) {
+func (s *Store) Save(ctx context.Context, of counter.Queue, change counter.Change) (bool, error) {
 	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
-	versions := make([]int64, 0, len(changes))
-	for len(versions) < len(changes) {
-		p := planOf(s.base.Key(of), changes[len(versions):])
-		made, err := s.saveSome(ctx, p)
-		switch {
-		case err == nil:
-			versions = append(versions, made...)
-		case !passes(err) || ctx.Err() != nil:
-			return nil, s.base.Failed(err)
+	for {
+		saved, err := s.saveOnce(ctx, planOf(s.base.Key(of), change))
+		if err == nil || !passes(err) || ctx.Err() != nil {
+			return saved, s.base.Failed(err)
 		}
 	}
-	return sqlstore.Saved(changes, versions), nil
 }
 
-// saveSome takes a plan through its transaction, and returns the versions of its changes.
-func (s *Store) saveSome(ctx context.Context, p *plan) (made []int64, err error) {
+// saveOnce takes a plan through its transaction.
+func (s *Store) saveOnce(ctx context.Context, p *plan) (saved bool, err error) {
 	conn, err := s.db.Conn(ctx)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	defer conn.Close()
 	defer func() {
@@ -50,16 +44,22 @@ func (s *Store) saveSome(ctx context.Context, p *plan) (made []int64, err error)
 		}
 	}()
 	if err := s.lock(ctx, conn, p); err != nil {
-		return nil, err
+		return false, err
 	}
-	made = p.decide()
+	if !p.decide() {
+		_, err = conn.ExecContext(ctx, "ROLLBACK")
+		return false, err
+	}
 	if missing := p.missing(); missing != nil {
 		_, err := conn.ExecContext(ctx, missing.sql.String(), missing.args...)
-		return nil, cmp.Or(err, errAgain)
+		return false, cmp.Or(err, errAgain)
 	}
 	q := p.writes().add("COMMIT")
-	_, err = conn.ExecContext(ctx, q.sql.String(), q.args...)
-	return made, err
+	if _, err = conn.ExecContext(ctx, q.sql.String(), q.args...); err != nil {
+		return false, err
+	}
+	sqlstore.Saved(p.change.Docs, p.version)
+	return true, nil
 }
 
 // errAgain says that nothing was saved: a row was missing, and is there now.

@@ -109,7 +109,7 @@ func TestFrozenClient(t *testing.T) {
 	change := counter.Change{Docs: []counter.Doc{{Name: "r:a", Data: "x", Any: true}}}
 	key := frozen.base.Key(someQueue)
 	need(t, saveOne(frozen, t.Context()))
-	need(t, frozen.lock(t.Context(), conn, planOf(key, []counter.Change{change})))
+	need(t, frozen.lock(t.Context(), conn, planOf(key, change)))
 	began := time.Now()
 	if err := saveOne(open(t, url), t.Context()); err != nil || time.Since(began) > idleTimeout+5*time.Second ||
 		time.Since(began) < time.Second {

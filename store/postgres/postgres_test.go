@@ -216,7 +216,7 @@ func TestComparedRecord(t *testing.T) {
 	saved := make(chan bool, 1)
 	go func() {
 		is, err := s.Save(t.Context(), of, counter.Change{Docs: docs[:1], Same: docs[1:]})
-		saved <- err != nil || is[0]
+		saved <- err != nil || is
 	}()
 	proctest.Eventually(t, 20e9, "it waits", func() (waits bool) {
 		err := s.pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted)").Scan(&waits)
