@@ -27,7 +27,7 @@ type rabbit interface {
 	Unconsumed(ctx context.Context, queue string) (how string, err error)
 	// Alone reports whether a queue is known to share its dead-letter queue with no other.
 	Alone(ctx context.Context, queue string) bool
-	// DeadLetters returns the dead-letter queue of a queue, and its name. with has the Preview and the Progress.
+	// DeadLetters returns the dead-letter queue of a queue, and its name. with says how to read it.
 	DeadLetters(ctx context.Context, queue string, with deadletter.Queue) (deadLetters, string, error)
 	Close()
 }
@@ -40,7 +40,7 @@ type collector interface {
 
 // deadLetters is a *deadletter.Queue, outside tests.
 type deadLetters interface {
-	BrowsePart(context.Context, deadletter.Filter, deadletter.Bounds) iter.Seq2[*deadletter.Message, error]
+	Browse(context.Context, deadletter.Filter) iter.Seq2[*deadletter.Message, error]
 	Replay(context.Context, deadletter.Replay) (deadletter.Result, error)
 	Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (
 		deadletter.Result, error)

@@ -136,7 +136,6 @@ type fakeLetters struct {
 	gate    chan struct{} // if not nil, Replay waits for it before each message
 	taken   []string      // the queues of the replayed ones
 	browsed atomic.Int64
-	bounds  deadletter.Bounds // of the last Browse
 }
 
 // fakeQueue is a queue of them.
@@ -145,10 +144,8 @@ type fakeQueue struct {
 	with deadletter.Queue
 }
 
-func (l *fakeLetters) BrowsePart(_ context.Context, f deadletter.Filter,
-	b deadletter.Bounds) iter.Seq2[*deadletter.Message, error] {
+func (l *fakeLetters) Browse(_ context.Context, f deadletter.Filter) iter.Seq2[*deadletter.Message, error] {
 	l.browsed.Add(1)
-	l.bounds = b
 	return func(yield func(*deadletter.Message, error) bool) {
 		for _, m := range l.all {
 			if f.Match(m, time.Now()) && !yield(m, nil) {

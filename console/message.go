@@ -106,18 +106,19 @@ func (c *Console) readMessage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (c *Console) readStored(r *http.Request, v messageView) (*stored, error) {
-	q, at, err := c.broker.DeadLetters(r.Context(), v.Queue, deadletter.Queue{Preview: bodyShown})
+	q, at, err := c.broker.DeadLetters(r.Context(), v.Queue, deadletter.Queue{Preview: bodyShown,
+		MostRead: searched, MostBytes: mostRead})
 	if err != nil {
 		return nil, err
 	}
-	bounds := deadletter.Bounds{Picked: 1, AtMost: searched, Bytes: mostRead}
-	for m, err := range q.BrowsePart(r.Context(), deadletter.Filter{IDs: []string{v.ID}, Source: v.Queue}, bounds) {
+	for m, err := range q.Browse(r.Context(), deadletter.Filter{IDs: []string{v.ID}, Source: v.Queue}) {
 		if err != nil {
 			return nil, err
 		}
 		return c.stored(m), nil
 	}
-	return nil, fmt.Errorf("it is not among the first %d messages of %s", searched, shown(at))
+	return nil, fmt.Errorf("it is not among the first %d messages of %s, or not in the first %d MiB of them", searched,
+		shown(at), mostRead>>20)
 }
 
 func (c *Console) stored(m *deadletter.Message) *stored {

@@ -102,8 +102,8 @@ const (
 	mostWaiting = 32 << 20
 	// besideBody is the memory that a dead letter takes beside its body, mostly for its headers, in bytes.
 	besideBody = 3 << 10
-	// firstPrefetch is used while the size of the messages is not known.
-	firstPrefetch = 200
+	// firstPrefetch is that of the first consumer. Each that follows brings as many as were read before.
+	firstPrefetch = 20
 	// largestPrefetch is that of AMQP. Without a prefetch a quorum queue delivers only 2000 messages (3.10.8, 4.0.5,
 	// 4.3.6).
 	largestPrefetch = 1<<16 - 1

@@ -91,29 +91,24 @@ func TestStepsReachTheEnd(t *testing.T) {
 	}
 }
 
-func TestBoundsNext(t *testing.T) {
+// TestConsumersTakeMore each than the one before, as far as memory and AMQP allow.
+func TestConsumersTakeMore(t *testing.T) {
 	for _, tc := range []struct {
 		what                   string
-		b                      Bounds
-		everything             bool
 		read, ready, consumers int
 		want                   int
 	}{
-		{"five of many", Bounds{Picked: 5}, true, 0, 100_000, 0, 5},
-		{"five of three", Bounds{Picked: 5}, true, 0, 3, 0, 3},
-		{"many of more", Bounds{Picked: 1000}, true, 0, 100_000, 0, firstPrefetch},
-		{"the rest of many", Bounds{Picked: 1000}, true, firstPrefetch, 100_000, 1, 1000 - firstPrefetch},
-		{"one id", Bounds{Picked: 1}, false, 0, 100_000, 0, 1},
-		{"twice as many", Bounds{Picked: 1}, false, 1000, 100_000, 2, 1000},
-		{"the last of most", Bounds{Picked: 1}, false, 1000, 1200, 2, 200},
-		{"few", Bounds{}, false, 0, 30, 0, 30},
-		{"no bounds", Bounds{}, true, 0, 100_000, 0, firstPrefetch},
-		{"nothing there", Bounds{Picked: 5}, true, 0, 0, 0, 1},
-		{"as many as memory has room for", Bounds{}, true, firstPrefetch, 100_000, 1, mostWaiting / (100 + besideBody)},
-		{"more, as consumers are few", Bounds{}, true, firstPrefetch, 1_000_000, 1, 999_800/(mostConsumers-1) + 1},
-		{"no more than AMQP allows", Bounds{}, true, firstPrefetch, 1 << 30, 1, largestPrefetch},
+		{"the first of many", 0, 100_000, 0, firstPrefetch},
+		{"few", 0, 3, 0, 3},
+		{"as many as were read", 1000, 100_000, 6, 1000},
+		{"the last of most", 1000, 1200, 6, 200},
+		{"nothing there", 0, 0, 0, 1},
+		{"as many as memory has room for", 20_000, 100_000, 10, mostWaiting / (100 + besideBody)},
+		{"more, as consumers are few", firstPrefetch, 1_000_000, 1, (1_000_000-firstPrefetch)/(mostConsumers-1) + 1},
+		{"no more than AMQP allows", firstPrefetch, 1 << 30, 1, largestPrefetch},
 	} {
-		if got := tc.b.next(tc.everything, tc.read, tc.ready, 100, tc.consumers); got != tc.want {
+		s := &session{read: tc.read, ready: tc.ready, bytes: 100 * tc.read}
+		if got := s.more(tc.consumers); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.what, got, tc.want)
 		}
 	}

@@ -24,9 +24,8 @@ type session struct {
 	classic      bool
 	conn         *amqp.Connection
 	ch           *amqp.Channel
-	prefetch     int // zero: any number
-	bounds       Bounds
-	everything   bool // the filter picks every message
+	prefetch     int  // zero: any number
+	most         int  // messages to read; zero: all
 	single       bool // no consumer: get takes one message at a time
 	receives     bool // it has a consumer, or asked for one: a message may end the connection
 	consumers    []<-chan amqp.Delivery
@@ -38,8 +37,7 @@ type session struct {
 	cancelled    chan string // receives if the broker took a consumer's messages back
 	asked        time.Time   // when the request was sent that the queue has not answered; zero: there is none
 	acks         int         // sent, and maybe not in the queue yet
-	ready        int         // messages to read: those in the queue when it began, and not more than the bounds allow
-	whole        int         // messages in the queue when it began
+	ready        int         // messages to read: those in the queue when it began, or the first of them
 	drained      sync.WaitGroup
 }
 
@@ -106,8 +104,8 @@ func (s *session) begin(ctx context.Context) error {
 	if err := s.ask(func() (err error) { s.ready, err = quiet(ctx, s.ch, s.queue); return err }); err != nil {
 		return err
 	}
-	if s.whole = s.ready; s.bounds.AtMost > 0 {
-		s.ready = min(s.ready, s.bounds.AtMost)
+	if s.most > 0 {
+		s.ready = min(s.ready, s.most)
 	}
 	if s.single {
 		return nil
@@ -129,7 +127,7 @@ func (s *session) consume() error {
 	if s.prefetch > 0 {
 		return s.add(s.prefetch, s.classic) // quorum queues do not enforce it
 	}
-	s.room = s.bounds.next(s.everything, s.read, s.ready, s.size(), len(s.consumers))
+	s.room = s.more(len(s.consumers))
 	return s.add(s.room, s.classic && len(s.consumers) == 0 && s.ready <= s.room)
 }
 
@@ -152,8 +150,11 @@ func (s *session) add(prefetch int, alone bool) error {
 	return nil
 }
 
-// size returns the average size of a body in bytes.
-func (s *session) size() int { return s.bytes / max(s.read, 1) }
+// more returns how many messages one more consumer is to bring.
+func (s *session) more(consumers int) int {
+	left := max(s.ready-s.read, 1)
+	return stepFor(min(max(s.read, firstPrefetch), left), left, s.bytes/max(s.read, 1), consumers)
+}
 
 // next waits for a delivery. It returns false if none arrives although the broker counted it: it expired, or another
 // consumer has it.

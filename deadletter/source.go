@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"time"
@@ -22,13 +23,13 @@ type source struct {
 	total int // it hands out so many at most
 	gone  int // counted messages that did not arrive
 
-	spool *spool // the picked messages; nil: a source of everything
-	of    int    // messages of the queue to read
-	page  []*Message
-	bytes int // of bodies in the page
+	preview int       // bytes to keep of each body; negative: all
+	begun   time.Time // for the ages of messages
+	spool   *spool    // the messages that may be picked; nil: it does not pick
+	picked  []*Message
 
-	left  int    // of everything: to be handed out
-	acked uint64 // the tag up to which all are settled
+	left  int    // to be received
+	acked uint64 // of everything: the tag up to which all are settled
 }
 
 // source opens the cheapest source.
@@ -56,101 +57,78 @@ func (q *Queue) source(ctx context.Context, f Filter, window, most int) (*source
 	return &source{q: q, s: s, join: &joiner{records: q.Records, vhost: s.vhost}, left: n, total: n}, nil
 }
 
-// choose reads the queue within bounds, with preview bytes of each body; -1: all.
-func (q *Queue) choose(ctx context.Context, f Filter, preview int, b Bounds) (*source, error) {
-	if err := q.mayRead(); err != nil {
-		return nil, err
-	}
-	s, err := q.open(ctx, &session{bounds: b, everything: f.Everything()})
+// read opens a source that reads the queue, most of its messages (0: all) with preview bytes of each body (-1: all).
+func (q *Queue) read(ctx context.Context, f Filter, preview, most int) (*source, error) {
+	s, err := q.open(ctx, &session{most: most})
 	if err != nil {
 		return nil, err
 	}
-	c := &source{q: q, s: s, join: &joiner{records: q.Records, vhost: s.vhost}, f: f, of: s.ready}
-	if c.spool, err = newSpool(); err == nil {
-		err = c.collect(ctx, preview)
-	}
-	if err != nil {
-		s.keepOrder(ctx, q.progress)
-		c.finish(ctx)
-		return nil, err
-	}
-	return c, nil
+	return &source{q: q, s: s, join: &joiner{records: q.Records, vhost: s.vhost}, f: f, preview: preview,
+		begun: time.Now(), left: s.ready}, nil
 }
 
 // chooseAll reads the whole queue to take off the picked messages.
 func (q *Queue) chooseAll(ctx context.Context, f Filter) (*source, error) {
-	c, err := q.choose(ctx, f, -1, Bounds{})
-	if err == nil {
-		c.s.ignore()
+	if err := q.mayRead(); err != nil {
+		return nil, err
 	}
-	return c, err
+	c, err := q.read(ctx, f, -1, 0)
+	if err != nil {
+		return nil, err
+	}
+	if c.spool, err = newSpool(); err == nil {
+		err = c.collect(ctx)
+	}
+	if err != nil {
+		c.s.keepOrder(ctx, q.progress)
+		c.finish(ctx)
+		return nil, err
+	}
+	c.s.ignore()
+	return c, nil
 }
 
-// collect reads the queue, holds it, and puts the picked messages on the spool.
-func (c *source) collect(ctx context.Context, preview int) error {
-	now := time.Now()
-	for i := range c.of {
-		d, ok, err := c.s.next(ctx)
-		if err != nil {
+// collect reads the queue, holds it, and puts the messages that may be picked on the spool.
+func (c *source) collect(ctx context.Context) error {
+	for {
+		m, err := c.receive(ctx)
+		switch {
+		case err != nil:
 			return err
-		}
-		if !ok {
-			c.gone = c.of - i
-			break
-		}
-		m := c.q.newMessage(&d)
-		if err := c.q.Handling.check(c.q.Name, m.Returns); err != nil {
-			return err
-		}
-		if preview >= 0 {
-			m.Publishing.Body = m.Publishing.Body[:min(preview, len(m.Publishing.Body))]
-		}
-		ends := c.s.room == 0 || i == c.of-1 // no message is on its way
-		if err := c.pick(ctx, m, now, ends); err != nil {
-			return err
-		}
-		c.q.progress("reading", i+1, c.of)
-		if ends && c.s.bounds.enough(c.total, c.s.bytes) {
-			c.of = i + 1
-			break
+		case m == nil:
+			return c.spool.rewind()
+		case c.f.early(m, c.begun):
+			c.total++
+			if err := c.spool.put(m); err != nil {
+				return err
+			}
 		}
 	}
-	return c.spool.rewind()
 }
 
-// pick puts a message on the spool if the filter picks it. If Bounds.Picked ends the reading, it looks records up in
-// pages; last ends a page.
-func (c *source) pick(ctx context.Context, m *Message, now time.Time, last bool) error {
-	early := c.f.early(m, now)
-	if c.s.bounds.Picked == 0 || !c.f.NeedsRecords() {
-		if !early {
-			return nil
-		}
-		c.total++
-		return c.spool.put(m)
+// receive returns the next message of the queue; nil at the end.
+func (c *source) receive(ctx context.Context) (*Message, error) {
+	if c.left == 0 {
+		return nil, nil
 	}
-	if early {
-		c.page = append(c.page, m)
-		c.bytes += len(m.Publishing.Body)
+	d, ok, err := c.s.next(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if len(c.page) < page && c.bytes < pageBytes && !last {
-		return nil
+	if !ok {
+		c.gone, c.left = c.left, 0
+		return nil, nil
 	}
-	if err := c.join.join(ctx, c.page); err != nil {
-		return err
+	c.left--
+	m := c.q.newMessage(&d)
+	if err := c.q.Handling.check(c.q.Name, m.Returns); err != nil {
+		return nil, err
 	}
-	for _, m := range c.page {
-		if !c.f.late(m) {
-			continue
-		}
-		m.Record = nil // joined again when it is read
-		if err := c.spool.put(m); err != nil {
-			return err
-		}
-		c.total++
+	if c.preview >= 0 && c.preview < m.Size {
+		m.Publishing.Body = bytes.Clone(m.Publishing.Body[:c.preview]) // which does not keep the others in memory
 	}
-	c.page, c.bytes = nil, 0
-	return nil
+	c.q.progress("reading", c.s.read, c.s.ready)
+	return m, nil
 }
 
 // canSkip reports whether a message can stay in the queue while later ones are taken off.
@@ -161,23 +139,19 @@ func (c *source) canSkip() bool { return c.spool != nil }
 func (c *source) commits() bool { return c.s.single }
 
 // next returns n messages, or fewer if there are no more; none at the end.
-func (c *source) next(ctx context.Context, n int) ([]*Message, error) {
+func (c *source) next(ctx context.Context, n int) (messages []*Message, err error) {
 	if c.spool == nil {
 		return c.arrive(ctx, n)
 	}
-	for len(c.page) < n {
-		more, err := c.read(ctx)
-		if err != nil {
+	for over := false; len(c.picked) < n && !over; {
+		var more []*Message
+		if more, over, err = c.page(ctx, c.spool.take); err != nil {
 			return nil, err
 		}
-		if more == nil {
-			break
-		}
-		c.page = append(c.page, more...)
+		c.picked = append(c.picked, more...)
 	}
-	n = min(n, len(c.page))
-	messages := c.page[:n:n]
-	c.page = c.page[n:]
+	n = min(n, len(c.picked))
+	messages, c.picked = c.picked[:n:n], c.picked[n:]
 	return messages, nil
 }
 
@@ -187,30 +161,30 @@ const (
 	pageBytes = 1 << 20
 )
 
-// read returns the picked ones of the next messages on the spool. It returns nil only at the end.
-func (c *source) read(ctx context.Context) ([]*Message, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	var messages []*Message
+// page returns the picked ones of the next messages, and whether they are the last. It does not wait for a message that
+// is not on its way.
+func (c *source) page(ctx context.Context, next func(context.Context) (*Message, error)) (messages []*Message, over bool,
+	err error) {
 	for size := 0; len(messages) < page && size < pageBytes; {
-		m, err := c.spool.take()
+		m, err := next(ctx)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		if m == nil {
+		if over = m == nil; over {
 			break
 		}
-		messages = append(messages, m)
-		size += len(m.Publishing.Body)
-	}
-	if len(messages) == 0 {
-		return nil, nil
+		if c.f.early(m, c.begun) {
+			messages = append(messages, m)
+			size += len(m.Publishing.Body)
+		}
+		if c.spool == nil && c.s.room == 0 {
+			break
+		}
 	}
 	if err := c.join.join(ctx, messages); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return slices.DeleteFunc(messages, func(m *Message) bool { return !c.f.late(m) }), nil
+	return slices.DeleteFunc(messages, func(m *Message) bool { return !c.f.late(m) }), over, nil
 }
 
 // arrive is next for a source of everything.

@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"bufio"
+	"context"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -70,7 +71,10 @@ func (s *spool) rewind() error {
 }
 
 // take returns the next message, nil at the end.
-func (s *spool) take() (*Message, error) {
+func (s *spool) take(ctx context.Context) (*Message, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	var in spooled
 	switch err := s.dec.Decode(&in); {
 	case errors.Is(err, io.EOF):

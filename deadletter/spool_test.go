@@ -45,7 +45,7 @@ func TestSpool(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range in {
-		got, err := s.take()
+		got, err := s.take(t.Context())
 		if err != nil || got == nil {
 			t.Fatalf("%v, %v", got, err)
 		}
@@ -53,7 +53,7 @@ func TestSpool(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if l, err := s.take(); l != nil || err != nil {
+	if l, err := s.take(t.Context()); l != nil || err != nil {
 		t.Errorf("at the end: %v, %v", l, err)
 	}
 }

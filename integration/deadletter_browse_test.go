@@ -69,10 +69,10 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestBrowsePart reads parts of a queue, short and long ones in turn, and all of it in between. The right part must
+// TestBrowseEndsEarly reads parts of a queue, short and long ones in turn, and all of it in between. The right part must
 // come, and the queue must stay in its order. A quorum queue puts returned messages behind those that were returned
 // before.
-func TestBrowsePart(t *testing.T) {
+func TestBrowseEndsEarly(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		t.Parallel() // most of it is waiting
@@ -81,34 +81,32 @@ func TestBrowsePart(t *testing.T) {
 		all := numbered("m", n)
 		byID := deadletter.Filter{IDs: []string{"m3", "m250"}}
 		for i, tc := range []struct {
-			f    deadletter.Filter
-			b    deadletter.Bounds
-			want []string
-			part bool // something is left unread
+			f              deadletter.Filter
+			end            int // the iteration after so many
+			mostRead, most int // messages, and bytes of their bodies
+			want           []string
 		}{
-			{deadletter.Filter{}, deadletter.Bounds{Picked: 5}, all[:5], true},
-			{deadletter.Filter{}, deadletter.Bounds{Picked: 3}, all[:3], true},
-			{deadletter.Filter{}, deadletter.Bounds{Picked: 5}, all[:5], true},
-			{deadletter.Filter{}, deadletter.Bounds{AtMost: 30}, all[:30], true},
-			{deadletter.Filter{}, deadletter.Bounds{Picked: 5}, all[:5], true},
-			{byID, deadletter.Bounds{Picked: 2, AtMost: 100}, all[3:4], true},
-			{byID, deadletter.Bounds{AtMost: n}, []string{"m3", "m250"}, false},
-			{deadletter.Filter{}, deadletter.Bounds{Picked: 2}, all[:2], true},
-			{deadletter.Filter{Kind: deadletter.KindNoRecord}, deadletter.Bounds{Picked: 1}, all[:1], true},
-			{deadletter.Filter{}, deadletter.Bounds{Picked: n + 1}, all, false},
+			{deadletter.Filter{}, 5, 0, 0, all[:5]},
+			{deadletter.Filter{}, 3, 0, 0, all[:3]},
+			{deadletter.Filter{}, 5, 0, 0, all[:5]},
+			{deadletter.Filter{}, n, 30, 0, all[:30]},
+			{deadletter.Filter{}, n, 0, 1, all[:20]}, // those of the first consumer
+			{byID, 2, 100, 0, all[3:4]},
+			{byID, n, n, 0, []string{"m3", "m250"}},
+			{deadletter.Filter{}, 2, 0, 0, all[:2]},
+			{deadletter.Filter{Kind: deadletter.KindNoRecord}, 1, 0, 0, all[:1]},
+			{deadletter.Filter{}, n + 1, 0, 0, all},
 		} {
+			q.MostRead, q.MostBytes = tc.mostRead, tc.most
 			var got []string
-			var left *deadletter.UnreadError
-			for l, err := range q.BrowsePart(t.Context(), tc.f, tc.b) {
-				if err != nil && !errors.As(err, &left) {
-					t.Fatal(err)
-				}
-				if err == nil {
-					got = append(got, l.ID)
+			for l, err := range q.Browse(t.Context(), tc.f) {
+				need(t, err)
+				if got = append(got, l.ID); len(got) == tc.end {
+					break
 				}
 			}
-			if !slices.Equal(got, tc.want) || (left != nil) != tc.part {
-				t.Errorf("%d, %+v: %v, %v, want %v", i, tc.b, got, left, tc.want)
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("%d, %+v: %v, want %v", i, tc, got, tc.want)
 			}
 		}
 		if diff := cmp.Diff(all, ids(getAll(t, q.Name))); diff != "" {
@@ -117,8 +115,8 @@ func TestBrowsePart(t *testing.T) {
 	})
 }
 
-// TestBrowsePartIsShort reads a part of a long queue over and over, which must not cost more and more.
-func TestBrowsePartIsShort(t *testing.T) {
+// TestShortBrowse reads a part of a long queue over and over, which must not cost more and more.
+func TestShortBrowse(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
 		n := max(*killLetters, 3000)
@@ -127,20 +125,21 @@ func TestBrowsePartIsShort(t *testing.T) {
 		for _, tc := range []struct {
 			what string
 			f    deadletter.Filter
-			b    deadletter.Bounds
+			end  int // the iteration after so many
+			read int // at most
 			most int // messages to be read
 		}{
-			{"the first 5", deadletter.Filter{}, deadletter.Bounds{Picked: 5}, 50},
-			{"one that is near", deadletter.Filter{IDs: []string{"m17"}}, deadletter.Bounds{Picked: 1}, 100},
-			{"one in the first 1000", deadletter.Filter{IDs: []string{fmt.Sprint("m", n-1)}},
-				deadletter.Bounds{AtMost: 1000}, 1200},
+			{"the first 5", deadletter.Filter{}, 5, 0, 50},
+			{"one that is near", deadletter.Filter{IDs: []string{"m17"}}, 1, 0, 100},
+			{"one in the first 1000", deadletter.Filter{IDs: []string{fmt.Sprint("m", n-1)}}, 1, 1000, 1200},
 		} {
 			for range 10 {
-				read, began := 0, time.Now()
-				q.Progress = func(p deadletter.Progress) { read++ }
-				for _, err := range q.BrowsePart(t.Context(), tc.f, tc.b) {
-					if err != nil && !errors.Is(err, deadletter.ErrUnread) {
-						t.Fatal(err)
+				read, found, began := 0, 0, time.Now()
+				q.MostRead, q.Progress = tc.read, func(p deadletter.Progress) { read++ }
+				for _, err := range q.Browse(t.Context(), tc.f) {
+					need(t, err)
+					if found++; found == tc.end {
+						break
 					}
 				}
 				t.Logf("%s of %d: %v, %d read", tc.what, n, time.Since(began).Round(time.Millisecond), read)
@@ -152,8 +151,8 @@ func TestBrowsePartIsShort(t *testing.T) {
 	})
 }
 
-// TestBrowsePartOfASlowBroker: a part returns to its position also if the messages behind it come late.
-func TestBrowsePartOfASlowBroker(t *testing.T) {
+// TestBrowseOfASlowBroker: a part returns to its position also if the messages behind it come late.
+func TestBrowseOfASlowBroker(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()
 	queue := declared(t, topology.Quorum)
@@ -163,10 +162,9 @@ func TestBrowsePartOfASlowBroker(t *testing.T) {
 	slow, url := proxied(t, brokerURL(t))
 	q.Dial = consumer.Dialer(url, amqp.Config{})
 	slow.Delay(400 * time.Millisecond)
-	for _, err := range q.BrowsePart(t.Context(), deadletter.Filter{}, deadletter.Bounds{Picked: 5}) {
-		if err != nil && !errors.Is(err, deadletter.ErrUnread) {
-			t.Fatal(err)
-		}
+	for _, err := range q.Browse(t.Context(), deadletter.Filter{}) {
+		need(t, err)
+		break
 	}
 	if diff := cmp.Diff(numbered("m", n), ids(getAll(t, q.Name))); diff != "" {
 		t.Error(diff)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
@@ -79,15 +81,20 @@ func (c *deadList) fromQueue(ctx context.Context, q *dlq, f deadletter.Filter) e
 	if err := q.judge(ctx, c.force); err != nil {
 		return err
 	}
-	groups, picked := render.Groups(c.Out, c.json, c.limit), 0
+	groups, picked, want := render.Groups(c.Out, c.json, c.limit), 0, seek(f)
 	var out render.List[*deadletter.Message] = groups
+	var all bytes.Buffer // so that a pager does not hold the messages
 	if !c.groups {
-		out, picked = render.DeadLetters(c.Out, c.json), c.limit
+		to := c.Out
+		if picked = c.limit; picked == 0 && !term.IsTerminal(c.Out) {
+			to = &all
+		}
+		out = render.DeadLetters(to, c.json)
 	}
 	q.sayReading(picked == 0 || !f.Everything()) // the next match may be far away
-	want := seek(f)
-	n, err := printed(q.dead.BrowsePart(ctx, f, deadletter.Bounds{Picked: picked}), picked, want, out)
-	switch {
+	n, err := printed(q.dead.Browse(ctx, f), picked, want, out)
+	_, printErr := all.WriteTo(c.Out)
+	switch err = errors.Join(err, printErr); {
 	case err != nil:
 		return q.fail(err)
 	case n == 0:
@@ -158,7 +165,7 @@ func printed(messages iter.Seq2[*deadletter.Message, error], most int, want *wan
 			return n, err
 		}
 		if n++; n == most {
-			break
+			return n, out.Flush() // before the queue gets its messages back
 		}
 	}
 	return n, errors.Join(out.Flush(), err)

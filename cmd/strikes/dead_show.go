@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -75,24 +74,18 @@ func (c *deadShow) fromQueue(ctx context.Context, q *dlq, f deadletter.Filter) e
 	}
 	q.dead.Preview = 1 << 30
 	q.sayReading(true)
-	var bounds deadletter.Bounds
-	if q.ready > searched { // else others of this ID are found too
-		bounds.Picked = 1
-	}
 	found := 0
-	for l, err := range q.dead.BrowsePart(ctx, f, bounds) {
-		var left *deadletter.UnreadError
-		switch {
-		case errors.As(err, &left) && found > 0:
-			fmt.Fprintf(c.Err, "only the first %d of %d dead letters were read; others of this ID may follow\n", left.Read,
-				left.Of)
-			return nil
-		case err != nil:
+	for l, err := range q.dead.Browse(ctx, f) {
+		if err != nil {
 			return q.fail(err)
 		}
 		found++
 		if err := c.print(l, found > 1); err != nil {
 			return err
+		}
+		if q.ready > searched { // else others of this ID are found too
+			fmt.Fprintf(c.Err, "queue %s was read up to this message; others of this ID may follow\n", q.where())
+			return nil
 		}
 	}
 	if found > 0 {
