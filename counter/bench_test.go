@@ -90,34 +90,6 @@ func median[T cmp.Ordered](of []T) T {
 	return of[len(of)/2]
 }
 
-func BenchmarkFailAgainstIncr(b *testing.B) {
-	for _, callers := range []int{1, benchCallers} {
-		for _, kind := range []string{"new", "known"} {
-			b.Run(fmt.Sprintf("callers=%d,%s", callers, kind), func(b *testing.B) {
-				c := benchCounter(b)
-				var run atomic.Int64
-				ops := benchOps * (callers + 8) / 40
-				id := func() int64 {
-					if n := run.Add(1); kind == "new" {
-						return n
-					} else {
-						return n % 10_000
-					}
-				}
-				against(b, "x-INCR", func() time.Duration {
-					return each(callers, ops, func() { benchFail(b, c, id(), run.Add(1)) })
-				}, func() time.Duration {
-					return each(callers, ops, func() {
-						if err := c.rdb.Incr(context.Background(), c.opts.Prefix+benchID(id())).Err(); err != nil {
-							b.Error(err)
-						}
-					})
-				})
-			})
-		}
-	}
-}
-
 // BenchmarkMillion compares a step on a record that is one of a million with a step on one of a thousand. Each is
 // in a database of its own, and each record counts one step only, at random.
 func BenchmarkMillion(b *testing.B) {
@@ -273,49 +245,6 @@ func BenchmarkServerCPU(b *testing.B) {
 				b.ReportMetric(float64(used[i].Nanoseconds())/1e3/float64(last.Load()), "server-µs/"+step.name)
 				b.ReportMetric(float64(own[i].Nanoseconds())/1e3/float64(last.Load()), "client-µs/"+step.name)
 			}
-		})
-	}
-}
-
-// BenchmarkScript is the server's CPU time of the parts of a step's script, each in a loop of its own. The record has
-// two failed attempts and an open one.
-func BenchmarkScript(b *testing.B) {
-	const n = 20_000
-	c := benchCounter(b)
-	benchFail(b, c, 0, 1)
-	benchFail(b, c, 0, 2)
-	a := Attempt{Message: message(benchID(0)), Token: "Ab1Cd2Ef-3", Consumer: "worker-1.example.com, pid 12345"}
-	_, err := c.Start(b.Context(), a, ModeShared, 1000)
-	need(b, err)
-	record := c.rdb.Get(b.Context(), c.opts.keys(a.Message).record).Val()
-	loop := func(body string) time.Duration {
-		script := recordLua + fmt.Sprintf(`
-			local text, q = ARGV[1], { now = 1700000002000, at = '1700000002000' }
-			local r = decode(text)
-			for i = 1, %d do %s end`, n, body)
-		before := serverCPU(b, c)
-		err := c.rdb.Eval(b.Context(), script, []string{"{q}:index", "{q}:limit", "{q}:tombstones", "{q}:dead", "{q}:r"},
-			record).Err()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			b.Fatal(err)
-		}
-		return serverCPU(b, c) - before
-	}
-	for _, part := range []struct{ name, body string }{
-		{"decode", "decode(text)"}, {"decode-none", "decode(false)"}, {"encode", "encode(r, 'm1', '')"},
-		{"count", "count(r, q, 'failed', r.reason, '0', r.consumer, r.reason)"},
-		{"create-rarely", "created = nil rarely()"}, {"TIME", "call('TIME')"},
-		{"HMGET", "call('HMGET', KEYS[2], 'max_retries', 'max_age')"}, {"SET", "call('SET', KEYS[5], text, 'PX', 60000)"},
-		{"GET", "call('GET', KEYS[5])"}, {"ZADD", "call('ZADD', KEYS[1], i, '0123456789abcdef0123456789abcdef:0')"},
-	} {
-		b.Run(part.name, func(b *testing.B) {
-			var used time.Duration
-			runs := 0
-			for b.Loop() {
-				used += loop(part.body) - loop("")
-				runs += n
-			}
-			b.ReportMetric(float64(used.Nanoseconds())/1e3/float64(runs), "server-µs")
 		})
 	}
 }
