@@ -183,10 +183,12 @@ func TestPlainQueueBesidePartitions(t *testing.T) {
 	s.sound()
 
 	own := uniqueName(t, "own")
-	for _, spec := range []topology.Spec{{Queue: broker.Partition(own, 0)}, {Queue: own, ExchangeType: amqp.ExchangeFanout,
-		Bindings: []topology.Binding{{Exchange: own}}}} {
-		deleteLater(t, spec.Queue, spec.Queue+".dlq")
-		need(t, topology.Declare(t.Context(), conn, spec))
+	need(t, broker.OnChannel(t.Context(), conn, func(ch *amqp.Channel) error {
+		return ch.ExchangeDeclare(own, amqp.ExchangeFanout, true, false, false, false, nil)
+	}))
+	for _, queue := range []string{broker.Partition(own, 0), own} {
+		deleteLater(t, queue, queue+".dlq")
+		need(t, topology.Declare(t.Context(), conn, topology.Spec{Queue: queue}))
 	}
 	theirs := uniqueName(t, "theirs")
 	deleteLater(t, theirs)

@@ -17,8 +17,8 @@ import (
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
-// Declare declares the queue, its dead-letter exchange, its dead-letter queue and its bindings, all durable. It
-// declares the exchanges of the bindings if s.ExchangeType is set, and the delay queues with s.DelayQueues. Declare
+// Declare declares the queue, its dead-letter exchange and its dead-letter queue, all durable. It declares the delay
+// queues with s.DelayQueues. Bind the queue to exchanges of your own afterwards, with the client's QueueBind. Declare
 // changes nothing that exists already with the same arguments, so it may be repeated, and called by several processes
 // at the same time. One that declares partitions waits for others, as [Repartition] does.
 //
@@ -151,19 +151,7 @@ func (s step) on(ctx context.Context, conn *amqp.Connection) error {
 }
 
 func steps(s Spec) []step {
-	var all []step
-	named := map[string]bool{}
-	for _, b := range s.Bindings {
-		if s.ExchangeType != "" && !named[b.Exchange] {
-			named[b.Exchange] = true
-			all = append(all, exchangeStep(b.Exchange, s.ExchangeType, nil))
-		}
-	}
-	all = append(all, deadLetterSteps(s)...)
-	all = append(all, queueStep(s.Queue, s.arguments()))
-	for _, b := range s.Bindings {
-		all = append(all, bindStep(s.Queue, b))
-	}
+	all := append(deadLetterSteps(s), queueStep(s.Queue, s.arguments()))
 	if s.DelayQueues {
 		all = append(all, delaySteps(s.Queue)...)
 	}
@@ -175,7 +163,7 @@ func deadLetterSteps(s Spec) []step {
 	return []step{
 		exchangeStep(s.DeadLetterExchange, amqp.ExchangeFanout, nil),
 		queueStep(s.DeadLetterQueue, broker.DeadLetterArguments()),
-		bindStep(s.DeadLetterQueue, Binding{Exchange: s.DeadLetterExchange}),
+		bindStep(s.DeadLetterQueue, s.DeadLetterExchange, "", nil),
 	}
 }
 
@@ -184,13 +172,13 @@ func delaySteps(queue string) []step {
 	all := []step{
 		queueStep(broker.DelayLost, broker.DeadLetterArguments()),
 		exchangeStep(broker.DelayLost, amqp.ExchangeFanout, nil),
-		bindStep(broker.DelayLost, Binding{Exchange: broker.DelayLost}),
+		bindStep(broker.DelayLost, broker.DelayLost, "", nil),
 		exchangeStep(broker.DelayExchange, amqp.ExchangeDirect, broker.DelayArguments()),
-		bindStep(queue, Binding{Exchange: broker.DelayExchange, Key: queue}),
+		bindStep(queue, broker.DelayExchange, queue, nil),
 	}
 	for _, b := range broker.DelayQueues {
 		all = append(all, queueStep(b.Name, b.Arguments()), exchangeStep(b.Name, amqp.ExchangeFanout, nil),
-			bindStep(b.Name, Binding{Exchange: b.Name}))
+			bindStep(b.Name, b.Name, "", nil))
 	}
 	return all
 }
@@ -208,22 +196,17 @@ func queueStep(name string, args amqp.Table) step {
 	}}
 }
 
-func bindStep(queue string, b Binding) step {
-	what := fmt.Sprintf("binding of queue %q to exchange %q", queue, b.Exchange)
-	return step{what: what, do: func(ch *amqp.Channel) error {
-		return ch.QueueBind(queue, b.Key, b.Exchange, false, b.Arguments)
-	}}
+func bindStep(queue, exchange, key string, args amqp.Table) step {
+	what := fmt.Sprintf("binding of queue %q to exchange %q", queue, exchange)
+	return step{what: what, do: func(ch *amqp.Channel) error { return ch.QueueBind(queue, key, exchange, false, args) }}
 }
 
-// explain says how an existing queue or exchange differs, or how to make a missing exchange. Otherwise it returns the
-// broker's reply.
+// explain says how an existing queue or exchange differs. Otherwise it returns the broker's reply.
 func explain(s step, err error) error {
 	var reply *amqp.Error
 	switch {
 	case !errors.As(err, &reply):
 		return err
-	case broker.IsMissing(err):
-		return fmt.Errorf("%w; declare the exchange first, or set the exchange type", err)
 	case reply.Code == amqp.AccessRefused && strings.Contains(reply.Reason, " refused for user "):
 		return fmt.Errorf("%w; grant it to the user: docs/cli.md#permissions lists the permissions of declare", err)
 	case reply.Code != amqp.PreconditionFailed:

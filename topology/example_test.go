@@ -29,8 +29,8 @@ func Example() {
 	}
 }
 
-// Publish/subscribe: two subscriptions to a topic exchange, each with its own queue, count and dead letters. Declare
-// declares the exchange too.
+// Publish/subscribe: two subscriptions to a topic exchange, each with its own queue, count and dead letters. The client
+// binds each queue once Declare has made its dead-letter route.
 func ExampleDeclare() {
 	conn, err := amqp.Dial("amqp://guest:guest@localhost:5672/")
 	if err != nil {
@@ -38,12 +38,15 @@ func ExampleDeclare() {
 	}
 	defer conn.Close()
 
-	for queue, keys := range map[string][]string{"billing": {"order.paid", "order.refunded"}, "audit": {"#"}} {
-		spec := topology.Spec{Queue: queue, ExchangeType: "topic"}
-		for _, key := range keys {
-			spec.Bindings = append(spec.Bindings, topology.Binding{Exchange: "shop", Key: key})
+	ch, err := conn.Channel()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for queue, key := range map[string]string{"billing": "order.paid", "audit": "#"} {
+		if err := topology.Declare(context.Background(), conn, topology.Spec{Queue: queue}); err != nil {
+			log.Fatal(err)
 		}
-		if err := topology.Declare(context.Background(), conn, spec); err != nil {
+		if err := ch.QueueBind(queue, key, "shop", false, nil); err != nil {
 			log.Fatal(err)
 		}
 	}

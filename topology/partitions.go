@@ -24,11 +24,11 @@ func partitionSteps(s Spec, hash string) []step {
 	all := []step{exchangeStep(chooser, hash, nil)}
 	for i := range s.Partitions {
 		name := broker.Partition(s.Queue, i)
-		b := Binding{Exchange: chooser}
+		var args amqp.Table
 		if hash == amqp.ExchangeHeaders {
-			b.Arguments = amqp.Table{"x-match": "all", broker.PartitionHeader: broker.PartitionValue(i, s.Partitions)}
+			args = amqp.Table{"x-match": "all", broker.PartitionHeader: broker.PartitionValue(i, s.Partitions)}
 		}
-		all = append(all, queueStep(name, s.arguments()), bindStep(name, b))
+		all = append(all, queueStep(name, s.arguments()), bindStep(name, chooser, "", args))
 	}
 	return append(all, exchangeStep(s.Queue, amqp.ExchangeFanout, nil), step{
 		what: fmt.Sprintf("binding of exchange %q to exchange %q", chooser, s.Queue),

@@ -47,13 +47,6 @@ type Spec struct {
 	// connection counts for every message it had prefetched. Classic queues have none.
 	DeliveryLimit int
 
-	// Bindings of Queue to exchanges; if none, only the default exchange reaches it.
-	Bindings []Binding
-
-	// ExchangeType is "topic", "direct", "fanout" or "headers": Declare declares the exchanges of Bindings, durable and of
-	// this type. If empty, they must exist.
-	ExchangeType string
-
 	// DelayQueues also declares the delay queues, in which messages wait for retries after long delays. All queues of the
 	// virtual host share its delay queues: fanout exchanges and quorum queues named strikes.delay.1m, 10m, 1h, 6h and
 	// 24h. They return messages to the exchange strikes.delay, to which Queue is bound. If Queue was deleted, they go to
@@ -65,17 +58,8 @@ type Spec struct {
 	// one queue. Declare then makes the single-active-consumer queues Queue.0 to Queue.N-1, which have one dead-letter
 	// route, and the fanout exchange Queue, to which publishers publish. Messages of one routing key reach one partition.
 	// From RabbitMQ 4.3 on an exchange of type x-modulus-hash chooses it; before, the publisher does
-	// (publisher.Partitions). No queue is named Queue. Bindings and DelayQueues are refused. Repartition changes
-	// the number.
+	// (publisher.Partitions). No queue is named Queue. DelayQueues is refused. Repartition changes the number.
 	Partitions int
-}
-
-// Binding routes messages from an exchange to the queue.
-type Binding struct {
-	Exchange string `json:"exchange"` // must not be empty
-	Key      string `json:"key"`      // the routing key or pattern; fanout and headers exchanges ignore it
-	// for a headers exchange: the headers to match, and x-match; usually nil
-	Arguments amqp.Table `json:"arguments,omitempty"`
 }
 
 func (s Spec) withDefaults() Spec {
@@ -88,8 +72,6 @@ func (s Spec) withDefaults() Spec {
 	return s
 }
 
-var exchangeTypes = []string{amqp.ExchangeTopic, amqp.ExchangeDirect, amqp.ExchangeFanout, amqp.ExchangeHeaders}
-
 // Validate returns nil if Declare can ask a broker for s. Otherwise it returns a [*FieldError], or an error about a
 // name. Declare validates first.
 func (s Spec) Validate() error {
@@ -101,9 +83,6 @@ func (s Spec) Validate() error {
 	if s.Partitions > 0 {
 		names = append(names, broker.Partition(s.Queue, s.Partitions-1), broker.HashExchange(s.Queue, s.Partitions),
 			lockOf(s.Queue))
-	}
-	for _, b := range s.Bindings {
-		names = append(names, b.Exchange)
 	}
 	for _, name := range names {
 		if err := broker.CheckName(name); err != nil {
@@ -129,9 +108,6 @@ func (s Spec) validate() error {
 			"overtaken")
 	case s.Partitions > 0 && s.DelayQueues:
 		return setting.New("DelayQueues", true, "false with Partitions, because a delayed message would be overtaken")
-	case s.Partitions > 0 && len(s.Bindings) > 0:
-		return setting.New("Bindings", len(s.Bindings), "none with Partitions: bind the exchange Queue to others yourself, "+
-			"on RabbitMQ 4.3 or later")
 	case s.Partitions > 0 && (s.DeadLetterExchange == s.Queue ||
 		s.DeadLetterExchange == broker.HashExchange(s.Queue, s.Partitions)):
 		return setting.New("DeadLetterExchange", s.DeadLetterExchange,
@@ -145,22 +121,6 @@ func (s Spec) validate() error {
 			broker.DefaultDeliveryLimit))
 	case s.Type == Classic && s.DeliveryLimit != 0:
 		return setting.New("DeliveryLimit", s.DeliveryLimit, "0 for a classic queue, which has none")
-	case s.ExchangeType != "" && !slices.Contains(exchangeTypes, s.ExchangeType):
-		return setting.New("ExchangeType", s.ExchangeType, "one of "+strings.Join(exchangeTypes, ", "))
-	case s.ExchangeType != "" && len(s.Bindings) == 0:
-		return setting.New("ExchangeType", s.ExchangeType, "empty without bindings")
-	}
-	for i, b := range s.Bindings {
-		field := fmt.Sprintf("Bindings[%d]", i)
-		switch {
-		case b.Exchange == "":
-			return setting.New(field+".Exchange", "", "the name of an exchange; the default exchange needs no binding")
-		case b.Exchange == s.DeadLetterExchange:
-			return setting.New(field+".Exchange", b.Exchange,
-				"another exchange than the dead-letter exchange, or dead letters come back")
-		case len(b.Key) > 255:
-			return setting.New(field+".Key", b.Key, "255 bytes at most")
-		}
 	}
 	return checkPartitions(s.Partitions)
 }

@@ -31,7 +31,6 @@ type declare struct {
 	note
 
 	set         topology.Spec // by the flags
-	bind        []string
 	repartition bool
 }
 
@@ -42,16 +41,10 @@ func (a *app) declareCommand() *cobra.Command {
 		Example: `  strikes declare orders
   strikes declare orders --single-active-consumer --delivery-limit 2000
   strikes declare orders --partitions 8
-  strikes declare orders --partitions 12 --repartition
-  strikes declare billing --exchange-type topic --bind shop:order.paid
-  strikes declare billing --bind 'Contracts\:OrderPaid'`,
+  strikes declare orders --partitions 12 --repartition`,
 		Long: `Declares QUEUE, the fanout exchange QUEUE.dlx and the quorum queue QUEUE.dlq
 bound to it, all durable. It may be repeated. What exists with other properties
 is left as it is and named (exit 2).
-
---bind routes messages from an exchange to QUEUE, and may be repeated. The
-exchange must exist, unless --exchange-type declares it too. In the name of the
-exchange write a colon as \: and a backslash as \\.
 
 --partitions N makes a queue that consumers share by routing key, each key in
 its order: the queues QUEUE.0 to QUEUE.N-1, and the exchange QUEUE for
@@ -75,10 +68,6 @@ the virtual host move delays over one minute, unless --delay-above is negative.`
 		"only one consumer at a time gets messages, as strict order requires")
 	flags.IntVar(&d.set.DeliveryLimit, "delivery-limit", 0, "the broker dead-letters a message of a quorum queue that "+
 		"was returned `N` times; set it well above the retries of the consumers")
-	flags.StringArrayVar(&d.bind, "bind", nil, "bind QUEUE, as `EXCHANGE:KEY`: a topic or direct exchange needs the "+
-		"key; may be repeated")
-	cli.OneOf(cmd, &d.set.ExchangeType, "exchange-type", "also declare the exchanges of --bind, durable and with this "+
-		"`TYPE`: topic, direct, fanout or headers; without it they must exist", "topic", "direct", "fanout", "headers")
 	flags.BoolVar(&d.set.DelayQueues, "delay-queues", false, "also declare the queues in which messages of QUEUE wait "+
 		"for long delays")
 	flags.IntVar(&d.set.Partitions, "partitions", 0, "share QUEUE by routing key among `N` single-active-consumer "+
@@ -98,14 +87,6 @@ func (d *declare) run(ctx context.Context, queue string) error {
 	if spec.DelayQueues && spec.SingleActiveConsumer {
 		return cli.Misusef("--delay-queues cannot be used with --single-active-consumer: a delayed message would be " +
 			"overtaken")
-	}
-	for _, text := range d.bind {
-		bind, hasKey := parseBinding(text)
-		needsKey := spec.ExchangeType == amqp.ExchangeTopic || spec.ExchangeType == amqp.ExchangeDirect
-		if bind.Exchange == "" || needsKey && !hasKey {
-			return cli.Refused("bind", text, "EXCHANGE:KEY")
-		}
-		spec.Bindings = append(spec.Bindings, bind)
 	}
 	if err := spec.Validate(); err != nil {
 		return cli.Misuse(err)
@@ -204,22 +185,6 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 	return err
 }
 
-// parseBinding reads EXCHANGE:KEY. A backslash in EXCHANGE takes the next character as it is, such as a colon. It
-// reports whether there is a key, which may be empty.
-func parseBinding(text string) (b topology.Binding, hasKey bool) {
-	var exchange []byte
-	for i := 0; i < len(text); i++ {
-		switch {
-		case text[i] == ':':
-			return topology.Binding{Exchange: string(exchange), Key: text[i+1:]}, true
-		case text[i] == '\\' && i+1 < len(text):
-			i++
-		}
-		exchange = append(exchange, text[i])
-	}
-	return topology.Binding{Exchange: string(exchange)}, false
-}
-
 // declared prints the queues, and the exchanges that lead to and from them.
 func declared(w io.Writer, s topology.Spec) error {
 	if s.Partitions > 0 {
@@ -227,9 +192,6 @@ func declared(w io.Writer, s topology.Spec) error {
 			printable.Name(broker.Partition(s.Queue, 0)), s.Partitions-1, printable.Name(s.Queue))
 	} else {
 		fmt.Fprintf(w, "%s queue %s\n", s.Type, printable.Name(s.Queue))
-	}
-	for _, b := range s.Bindings {
-		fmt.Fprintf(w, "messages from exchange %s, key %s\n", printable.Name(b.Exchange), printable.Name(b.Key))
 	}
 	if s.DelayQueues {
 		fmt.Fprintln(w, "long delays in the queues strikes.delay.1m, 10m, 1h, 6h and 24h")
