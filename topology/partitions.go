@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -102,29 +101,22 @@ func refuseLeft(ctx context.Context, conn *amqp.Connection, s Spec) error {
 	if err != nil || n == s.Partitions {
 		return err
 	}
-	for i := range n {
-		name := broker.Partition(s.Queue, i)
-		if found, _, err := broker.FindQueue(ctx, conn, name); found != broker.No {
-			return cmp.Or(broker.UnlessRefused(err), fmt.Errorf("%w: %q exists and the exchange %q does not: the queue has "+
-				"another number of partitions. To change it, stop the publishers, let consumers empty all partitions, stop them, "+
-				"and run strikes declare --partitions %d --repartition %s", ErrRefused, name,
-				broker.HashExchange(s.Queue, s.Partitions), s.Partitions, shell.Operands(s.Queue)))
-		}
-	}
-	if n > 0 {
-		return nil
-	}
-	for ; ; n++ {
-		found, _, err := findPartition(ctx, conn, s, n)
+	for i := 0; ; i++ {
+		found, q, err := findPartition(ctx, conn, s, i)
 		switch {
 		case err != nil:
 			return err
-		case found == broker.Yes:
-		case n == 0 || n == s.Partitions:
+		case found == broker.Yes && n > 0:
+			return fmt.Errorf("%w: %q exists and the exchange %q does not: the queue has another number of partitions. To "+
+				"change it, stop the publishers, let consumers empty all partitions, stop them, and run strikes declare "+
+				"--partitions %d --repartition %s", ErrRefused, q.Name, broker.HashExchange(s.Queue, s.Partitions),
+				s.Partitions, shell.Operands(s.Queue))
+		case found == broker.Yes || i < n:
+		case n > 0 || i == 0 || i == s.Partitions:
 			return nil
 		default:
 			return fmt.Errorf("%w: the exchanges of the queue were deleted, and its partitions are left (%d): declare the "+
-				"queue with its former number of partitions, or drain and delete the partitions", ErrRefused, n)
+				"queue with its former number of partitions, or drain and delete the partitions", ErrRefused, i)
 		}
 	}
 }
