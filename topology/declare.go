@@ -86,7 +86,7 @@ func declare(ctx context.Context, conn *amqp.Connection, all []step) error {
 			if len(done) > 0 {
 				before = "declared before it: " + strings.Join(done, ", ")
 			}
-			return fmt.Errorf("topology: declare %s: %w (%s)", step.what, explain(step, err), before)
+			return fmt.Errorf("topology: declare %s: %w (%s)", step.what, explain(ctx, conn, step, err), before)
 		}
 		if !step.exists {
 			done = append(done, step.what)
@@ -138,7 +138,8 @@ type step struct {
 	what            string
 	do              func(*amqp.Channel) error
 	queue, exchange string
-	exists          bool // it was there before
+	kind            string // of the queue
+	exists          bool   // it was there before
 }
 
 // stepAnswers bounds a declaration. RabbitMQ 4.3.6 answers about a queue whose node was killed after 64 s.
@@ -190,7 +191,8 @@ func exchangeStep(name, kind string, args amqp.Table) step {
 }
 
 func queueStep(name string, args amqp.Table) step {
-	return step{what: fmt.Sprintf("queue %q", name), queue: name, do: func(ch *amqp.Channel) error {
+	kind, _ := args[broker.ArgType].(string)
+	return step{what: fmt.Sprintf("queue %q", name), queue: name, kind: kind, do: func(ch *amqp.Channel) error {
 		_, err := ch.QueueDeclare(name, true, false, false, false, args)
 		return err
 	}}
@@ -201,8 +203,9 @@ func bindStep(queue, exchange, key string, args amqp.Table) step {
 	return step{what: what, do: func(ch *amqp.Channel) error { return ch.QueueBind(queue, key, exchange, false, args) }}
 }
 
-// explain says how an existing queue or exchange differs. Otherwise it returns the broker's reply.
-func explain(s step, err error) error {
+// explain says how an existing queue or exchange differs. Otherwise it returns the broker's reply. Of a queue it names
+// the type first: that of the broker's reply is often an argument that no queue of the existing type has.
+func explain(ctx context.Context, conn *amqp.Connection, s step, err error) error {
 	var reply *amqp.Error
 	switch {
 	case !errors.As(err, &reply):
@@ -214,8 +217,12 @@ func explain(s step, err error) error {
 	case s.queue == "":
 		return different{difference(reply.Reason) + "; delete it, or choose another name", err}
 	}
-	return different{difference(reply.Reason) + "; a queue keeps the arguments it was declared with: drain and delete " +
-		"it, or declare another", err}
+	seen := difference(reply.Reason)
+	if have, unread := broker.ReadDeclared(ctx, conn, s.queue); unread == nil && have.Type != s.kind {
+		seen = fmt.Sprintf("it exists with %s '%s', not '%s'", broker.ArgType, have.Type, s.kind)
+	}
+	return different{seen + "; a queue keeps the arguments it was declared with: drain and delete it, or declare another",
+		err}
 }
 
 // different is a refusal in better words than those of the broker's reply.
