@@ -49,7 +49,6 @@ func TestRetryAtMost(t *testing.T) {
 			return errors.Join(errBoom, RetryAtMost(errBoom, 2), fmt.Errorf("%w", RetryAtMost(errBoom, 1)))
 		}, 2},
 		"rejected":                      {func(int) error { return Reject(RetryAtMost(errBoom, 2)) }, 1},
-		"a panic with it":               {func(int) error { panic(RetryAtMost(errBoom, 1)) }, 2},
 		"others were counted before":    {lastly(2, RetryAtMost(errBoom, 1)), 2},
 		"others were counted, too many": {lastly(3, RetryAtMost(errBoom, 1)), 3},
 		"only the first is limited":     {firstly(RetryAtMost(errBoom, 1)), 4},

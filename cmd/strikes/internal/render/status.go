@@ -1,7 +1,9 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -92,12 +94,19 @@ func (p *page) flow(s ops.Status) {
 		p.add("earlier    %d unacked, %.1f/s in, %.1f/s out, %.1f/s acked (up to 10 s ago)", *s.Unacked,
 			s.Rates.In, s.Rates.Out, s.Rates.Acked)
 	}
-	for _, process := range s.Processes {
-		if why := process.Silence(); why != "" {
-			p.add("silent     %s: %s", printable.Name(process.Consumer), why)
+	silent := slices.DeleteFunc(slices.Clone(s.Processes), func(c ops.Consumer) bool { return !c.Silent })
+	slices.SortStableFunc(silent, func(a, b ops.Consumer) int { return cmp.Compare(a.Ago, b.Ago) })
+	for i, process := range silent {
+		if i == mostSilent && len(silent) > mostSilent+1 {
+			p.add("           and %d more; a process that died is listed for a minute", len(silent)-mostSilent)
+			break
 		}
+		p.add("silent     %s: %s", printable.Name(process.Consumer), process.Silence())
 	}
 }
+
+// mostSilent is how many silent processes have a line. Processes that die again and again leave many.
+const mostSilent = 3
 
 // partitions sums up the partitions, and names those that nothing consumes.
 func (p *page) partitions(all []ops.Partition, queue string) {

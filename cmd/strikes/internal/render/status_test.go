@@ -83,3 +83,17 @@ func TestStandingText(t *testing.T) {
 	}
 	shows(t, "status.txt", Status(s))
 }
+
+// TestManySilent: processes that die again and again leave three lines, of the last ones.
+func TestManySilent(t *testing.T) {
+	s := ops.Status{Queue: "orders"}
+	for i := range 9 {
+		s.Processes = append(s.Processes, ops.Consumer{Consumer: string(rune('a' + i)), Silent: i != 4,
+			Ago: time.Duration(60-i) * time.Second})
+	}
+	for _, want := range []string{"silent     i: ", "silent     h: ", "silent     g: ", "and 5 more; a process"} {
+		if text := Status(s); !strings.Contains(text, want) || strings.Count(text, "silent ") != 3 {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}

@@ -11,7 +11,7 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// Table aligns rows. On a terminal it cuts long cells; elsewhere they are whole.
+// Table aligns rows. On a terminal it cuts cells that are too long for the line; elsewhere they are whole.
 type Table struct {
 	w      io.Writer
 	width  int // of the terminal; 0: it is none
@@ -27,8 +27,9 @@ const blockRows = 500
 // gap is the space between two columns.
 const gap = 2
 
-// On a terminal a cell has longestCell columns at most: an id of a UUID's length is not cut. The last cell has the rest
-// of the line, and leastLast at least, because it says why. A terminal that is too narrow for that wraps the line.
+// On a terminal the last cell has the rest of the line, and leastLast columns at least, because it says why. Cells of
+// more than longestCell columns are cut for it; an id of a UUID's length is not. A terminal that is too narrow for that
+// wraps the line.
 const (
 	longestCell = 36
 	leastLast   = 28
@@ -71,12 +72,17 @@ func (t *Table) Flush() error {
 		}
 	}
 	if t.width > 0 {
-		rest := t.width
-		for i := range last {
-			widths[i] = min(widths[i], longestCell)
-			rest -= widths[i] + gap
+		rest, least := t.width, min(widths[last], leastLast)
+		for _, width := range widths[:last] {
+			rest -= width + gap
 		}
-		widths[last] = max(rest, leastLast)
+		for i, width := range widths[:last] {
+			if cut := min(width-longestCell, least-rest); cut > 0 {
+				widths[i] -= cut
+				rest += cut
+			}
+		}
+		widths[last] = max(rest, least)
 	}
 	var b strings.Builder
 	for _, row := range t.rows {

@@ -25,7 +25,9 @@ func TestTableFits(t *testing.T) {
 	cut := long[:longestCell-1] + "…  retrying  "
 	for width, want := range map[int]string{
 		0:  long + "  retrying  no stock for order 17 in any of the houses\n注文-18" + strings.Repeat(" ", 37) + "done\n",
-		80: cut + "no stock for order 17 in any of…\n注文-18" + strings.Repeat(" ", 31) + "done\n",
+		99: long + "  retrying  no stock for order 17 in any of the houses\n注文-18" + strings.Repeat(" ", 37) + "done\n",
+		83: long + "  retrying  no stock for order 17 in any…\n注文-18" + strings.Repeat(" ", 37) + "done\n",
+		80: long[:39] + "…  retrying  no stock for order 17 in an…\n注文-18" + strings.Repeat(" ", 35) + "done\n",
 		12: cut + "no stock for order 17 in an…\n注文-18" + strings.Repeat(" ", 31) + "done\n",
 	} {
 		_, text, _ := strings.Cut(tableText(width, rows...), "\n")
