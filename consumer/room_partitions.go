@@ -56,6 +56,7 @@ type partitionRoom struct {
 	newest    int          // the partition whose session began last; see careBetween
 	mu        sync.Mutex
 	consuming []*session
+	idle      bool // the deal has no partition for this process
 	ready     bool // the last argument of Consumer.Consuming
 }
 
@@ -92,16 +93,16 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 			"%d: raise channel_max in the URL or at the broker", r.s.Queue, most, r.s.Partitions, need)}
 	}
 	inner, end := context.WithCancel(ctx)
-	following, unfollow := context.WithCancel(inner)
-	defer unfollow()
-	var follows, sessions sync.WaitGroup
-	follows.Go(func() { r.follower.Follow(following) })
+	var sessions sync.WaitGroup
+	r.follower.Begin()
+	read := time.After(0)
 	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
 	running, over := map[int]context.CancelFunc{}, make(chan partitionEnd, r.s.Partitions)
 	var turn <-chan time.Time // of the next careful session
 	for err == nil && ctx.Err() == nil {
-		mine, known, changed := r.follower.Current()
-		r.tell(known && len(mine) == 0)
+		mine, known := r.follower.Current()
+		idle := known && len(mine) == 0
+		r.tell(func() { r.idle = idle })
 		for p := range r.s.Partitions {
 			if stop := running[p]; stop != nil && !slices.Contains(mine, p) {
 				stop()
@@ -121,16 +122,17 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 		}
 		select {
 		case <-ctx.Done():
-		case <-changed:
+		case <-read:
+			r.follower.Read(inner)
+			read = time.After(partitions.Every)
 		case <-turn:
 			turn = nil
 		case says := <-lost:
 			why := errLost
-			if known && len(mine) == 0 {
+			if idle {
 				why = errWaitLost
 			}
 			err = r.s.lost(why, says)
-			unfollow()
 			sessions.Wait() // each sees the loss itself, and reports its own error
 		case ended := <-over:
 			running[ended.partition]()
@@ -143,7 +145,6 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 		}
 	}
 	end()
-	follows.Wait()
 	// others may subscribe already; the broker keeps them waiting until the channels close
 	if ctx.Err() != nil || errors.As(err, new(refusal)) {
 		r.follower.Leave(context.WithoutCancel(ctx))
@@ -159,7 +160,7 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 	for _, stop := range running {
 		stop()
 	}
-	r.tell(false)
+	r.tell(func() { r.idle = false })
 	return false, err
 }
 
@@ -260,7 +261,6 @@ func (r *partitionRoom) session(conn *amqp.Connection, p int, before rooms) *ses
 
 // consume is checkAndConsume without the check of the topology, which was checked for all partitions.
 func (r *partitionRoom) consume(ctx context.Context, conn *amqp.Connection, s *session) (again bool, err error) {
-	defer r.note(s, false)
 	if err := s.rooms.check(ctx, conn); err != nil {
 		return false, err
 	}
@@ -270,25 +270,24 @@ func (r *partitionRoom) consume(ctx context.Context, conn *amqp.Connection, s *s
 	})
 }
 
-// note notes whether a session consumes, and tells the readiness probe.
+// note notes whether a session consumes.
 func (r *partitionRoom) note(s *session, consumes bool) {
-	r.mu.Lock()
-	r.consuming = slices.DeleteFunc(r.consuming, func(other *session) bool { return other == s })
-	if consumes {
-		r.served.Store(true)
-		r.s.consuming()
-		r.consuming = append(r.consuming, s)
-	}
-	r.mu.Unlock()
-	mine, known, _ := r.follower.Current()
-	r.tell(known && len(mine) == 0)
+	r.tell(func() {
+		r.consuming = slices.DeleteFunc(r.consuming, func(other *session) bool { return other == s })
+		if consumes {
+			r.served.Store(true)
+			r.s.consuming()
+			r.consuming = append(r.consuming, s)
+		}
+	})
 }
 
-// tell tells the readiness probe whether this process consumes a partition, or has none to consume.
-func (r *partitionRoom) tell(idle bool) {
+// tell tells the readiness probe, after a change, whether this process consumes a partition, or has none to consume.
+func (r *partitionRoom) tell(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if ready := idle || len(r.consuming) > 0; ready != r.ready {
+	change()
+	if ready := r.idle || len(r.consuming) > 0; ready != r.ready {
 		r.ready = ready
 		r.s.isConsuming(ready)
 	}
