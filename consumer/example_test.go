@@ -40,6 +40,24 @@ func Example() {
 	}
 }
 
+// The payments of each customer are handled in their order, and customers side by side. Behind a dead letter the
+// payments of its customer wait in the dead-letter queue, until an operator replays or releases the lane.
+func ExampleConsumer_lanes() {
+	customer := func(d amqp.Delivery) string {
+		name, _ := d.Headers["customer"].(string)
+		return name // payments without the header are one lane, ""
+	}
+	payments := &consumer.Consumer{
+		Queue:       "payments", // a single-active-consumer queue
+		Ordered:     true,
+		Lane:        customer,
+		HoldLanes:   true,
+		Concurrency: 8,
+	}
+	fmt.Println(payments.Validate())
+	// Output: <nil>
+}
+
 // sink is the broker's side of a delivery in a unit test.
 type sink struct{}
 

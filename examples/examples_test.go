@@ -56,9 +56,9 @@ func newWorld(t *testing.T, example string) world {
 }
 
 // publish sends a message to a queue as soon as the example has declared it.
-func (w world) publish(t *testing.T, queue, id, body string, headers amqp.Table) {
+func (w world) publish(t *testing.T, queue, id, body string) {
 	t.Helper()
-	msg := amqp.Publishing{MessageId: id, Body: []byte(body), Headers: headers}
+	msg := amqp.Publishing{MessageId: id, Body: []byte(body)}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	confirm, err := w.ch.PublishWithDeferredConfirmWithContext(ctx, "", queue, true, false, msg)
@@ -142,31 +142,6 @@ func (w world) awaitConsumers(t *testing.T, queue string, n int) {
 		all, err := counts.Admin().Consumers(t.Context(), w.conn.Config.Vhost, queue)
 		return err == nil && len(all) == n
 	})
-}
-
-func TestLanes(t *testing.T) {
-	w := newWorld(t, "lanes")
-	p := w.start(t)
-	w.awaitQueue(t, "payments", 0)
-	for i, m := range [][2]string{{"ann", "twice"}, {"ann", "2"}, {"bob", "1"}, {"ann", "3"}} {
-		w.publish(t, "payments", uuid.NewString()+string(rune('a'+i)), m[1], amqp.Table{"customer": m[0]})
-	}
-	lines := p.next(t, 4)
-	ann := slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return !strings.HasPrefix(l, "ann") })
-	if want := []string{"ann paid twice", "ann paid 2", "ann paid 3"}; !slices.Equal(ann, want) {
-		t.Errorf("%q, want %q", ann, want)
-	}
-	if lines[0] != "bob paid 1" {
-		t.Errorf("bob waited for ann: %q", lines)
-	}
-	for _, m := range [][2]string{{"ann", "closed"}, {"ann", "4"}, {"bob", "2"}} {
-		w.publish(t, "payments", uuid.NewString(), m[1], amqp.Table{"customer": m[0]})
-	}
-	if lines := p.next(t, 1); lines[0] != "bob paid 2" {
-		t.Errorf("%q, want bob's payment alone: ann's lane is blocked", lines)
-	}
-	w.awaitQueue(t, "payments.dlq", 2)
-	p.stop(t)
 }
 
 func TestPartitions(t *testing.T) {
@@ -271,14 +246,14 @@ func TestInvoices(t *testing.T) {
 	for range 20 {
 		id := uuid.NewString()
 		for range 2 {
-			w.publish(t, "orders", id, id, nil)
+			w.publish(t, "orders", id, id)
 		}
 	}
 	p.next(t, 7)
 	need(t, p.cmd.Process.Kill())
 	_ = p.cmd.Wait() // it was killed
 	p = w.start(t)
-	w.publish(t, "orders", uuid.NewString(), "for the second process", nil) // the first may have handled all others
+	w.publish(t, "orders", uuid.NewString(), "for the second process") // the first may have handled all others
 	var invoices, orders int
 	for deadline := time.Now().Add(time.Minute); orders < 21; time.Sleep(50 * time.Millisecond) {
 		err := db.QueryRow(t.Context(), "SELECT count(*), count(DISTINCT body) FROM invoices").Scan(&invoices, &orders)
@@ -306,7 +281,7 @@ func TestService(t *testing.T) {
 			t.Fatal("it is not ready")
 		}
 	}
-	w.publish(t, "orders", uuid.NewString(), "17", nil)
+	w.publish(t, "orders", uuid.NewString(), "17")
 	if got := p.next(t, 1)[0]; got != "booked 17" {
 		t.Error(got)
 	}
