@@ -17,24 +17,18 @@ var controlFeature = feature{room: newControlRoom}
 type controlRoom struct {
 	noRoom
 	s       *session
-	control *control.Control // nil: the session does not consume yet, or is one of Handle
-	release func()           // of the control
+	control *control.Control // of all sessions that follow or join; it reads once one of them consumes
 }
 
 func newControlRoom(s *session, before rooms) room {
-	r := &controlRoom{s: s, release: func() {}}
+	r := &controlRoom{s: s}
 	if last := find[*controlRoom](before); last != nil {
-		r.control, r.release = last.control, last.release
+		r.control = last.control
+	} else {
+		r.control = control.New(s.Counter, s.vhost, s.Queue, r.reader(), s.Logger)
 	}
-	s.waiting, s.look = r.wait, r.look
+	s.waiting, s.look = r.wait, func() { r.control.ReadNow() }
 	return r
-}
-
-// find takes the control of the queue, unless an earlier session has taken it.
-func (r *controlRoom) find() {
-	if r.control == nil {
-		r.control, r.release = control.Of(r.s.Counter, r.s.vhost, r.s.Queue, r.reader(), r.s.Logger)
-	}
 }
 
 // reader names the process to operators.
@@ -42,11 +36,10 @@ func (r *controlRoom) reader() counter.Reader {
 	return counter.Reader{Token: token(tokens.Add(1)).String(), Consumer: r.s.Name, Breaker: r.s.Breaker > 0}
 }
 
-func (r *controlRoom) close() { r.release() }
-
-func (r *controlRoom) look() {
-	if r.control != nil {
-		r.control.ReadNow()
+// close does nothing for the session on a partition, because those on other partitions go on.
+func (r *controlRoom) close() {
+	if r.s.source == r.s.Queue {
+		r.control.Stop()
 	}
 }
 
@@ -54,7 +47,7 @@ func (r *controlRoom) look() {
 // follows a pause, because the topology may have changed since the check.
 func (r *controlRoom) around(ctx context.Context, conn *amqp.Connection,
 	consume func(context.Context) error) (again bool, err error) {
-	r.find()
+	r.control.Start()
 	if paused, err := r.awaitResume(ctx, conn); paused || err != nil || ctx.Err() != nil {
 		return paused, err
 	}
@@ -97,9 +90,6 @@ func (r *controlRoom) awaitResume(ctx context.Context, conn *amqp.Connection) (p
 // wait holds a delivery. A stop ends the wait; an operator's skip ends it once. Operators see a delivery whose last
 // attempt was not counted, because no record shows it.
 func (r *controlRoom) wait(ctx context.Context, d *delivery, backoff time.Duration) waited {
-	if r.control == nil {
-		return waitFor(ctx, d, backoff)
-	}
 	switch {
 	case d.past.uncounted == 0:
 		r.control.LetGo(d)
@@ -130,7 +120,7 @@ func (r *controlRoom) wait(ctx context.Context, d *delivery, backoff time.Durati
 
 func (r *controlRoom) beforeSettlement(_ context.Context, d *delivery, next step) (step, error) {
 	switch {
-	case r.control == nil || next == stepMove || next == stepHeld:
+	case next == stepMove || next == stepHeld:
 	case next == stepUncounted: // the next room may let it wait for the breaker
 		r.control.Hold(d, d.outcome.failed.text)
 	case d.past.uncounted > 0:

@@ -40,7 +40,7 @@ func (s *store) pause(t *testing.T) {
 // heard has the session hear operators until release is called.
 func heard(s *session) (k *control.Control, release func()) {
 	r := find[*controlRoom](s.rooms)
-	r.find()
+	r.control.Start()
 	return r.control, r.close
 }
 
@@ -49,18 +49,23 @@ func controlOn(s *session, store control.Store) *control.Control {
 	return control.New(store, s.vhost, s.Queue, find[*controlRoom](s.rooms).reader(), s.Logger)
 }
 
-// TestControlIsShared: however many consumers a process has on a queue, it reads once a second, until the last of them
-// ends.
+// TestControlIsShared: however many sessions a consumer has, one after the other or on partitions, it reads once a
+// second, until the last of them ends.
 func TestControlIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		var read [3]*control.Control
-		var release [3]func()
-		for i := range read {
-			session := sessionOn(s, Consumer{})
-			read[i], release[i] = heard(session)
-			if again, _ := heard(session); read[i] == nil || read[i] != read[0] || again != read[0] {
-				t.Fatalf("consumer %d has a control of its own", i)
+		first := sessionOn(s, Consumer{})
+		next := newSession(first.Consumer, "/", first.rooms)
+		k, end := heard(next)
+		read := []*control.Control{find[*controlRoom](first.rooms).control}
+		for _, partition := range []string{"orders.0", "orders.1"} {
+			of, left := heard(newSessionOn(partition, first.Consumer, "/", next.rooms))
+			read = append(read, of)
+			left()
+		}
+		for i, other := range read {
+			if other != k {
+				t.Fatalf("session %d has a control of its own", i)
 			}
 		}
 		time.Sleep(10*time.Second + control.Every/2)
@@ -71,16 +76,12 @@ func TestControlIsShared(t *testing.T) {
 		if got := s.states(t); len(got) != 1 || got[0].Consumer != thisProcess {
 			t.Errorf("the store knows %+v", got)
 		}
-		for _, end := range release {
-			end()
+		if end(); len(s.states(t)) != 0 {
+			t.Errorf("after the last has ended: %+v", s.states(t))
 		}
-		if got := s.states(t); len(got) != 0 {
-			t.Errorf("after the last has ended: %+v", got)
-		}
-		k, end := heard(sessionOn(s, Consumer{}))
-		defer end()
-		if k == read[0] {
-			t.Error("the control that has ended is used again")
+		find[*controlRoom](sessionOn(s, Consumer{}).rooms).close() // one that never consumed says nothing
+		if n := s.controls.Load(); n != 12 {
+			t.Errorf("%d reads, want one more: the report of the end", n)
 		}
 	})
 }

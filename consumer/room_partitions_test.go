@@ -235,7 +235,7 @@ func TestAStopBetweenTwoConnectionsLeavesTheDeal(t *testing.T) {
 				if store.left {
 					t.Error("it left the deal with the connection")
 				}
-				kept.close()
+				room.close()
 			}
 			if !store.left || store.said != stops+1 {
 				t.Errorf("it has left the deal: %t, and said so %d times", store.left, store.said)

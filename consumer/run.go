@@ -116,8 +116,8 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 // closes that channel. It never closes conn.
 //
 // While an operator pauses the queue (counter.Admin.Pause), it has no channel and takes no deliveries. Handlers that
-// run when the pause begins end as at a stop. It asks the store once a second, with all other consumers of the process
-// on the queue. If the store does not reply, its last reply stands.
+// run when the pause begins end as at a stop. It asks the store once a second. If the store does not reply, its last
+// reply stands.
 //
 // When ctx is done, Consume takes no more deliveries and waits up to DrainTimeout for handlers. A success is acked. A
 // failure is not counted, and its message returns to the queue. Consume returns nil if all acks have reached the

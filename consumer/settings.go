@@ -17,9 +17,7 @@ import (
 
 // Counter takes the steps that count a message, and keeps the state that operators and other consumers of the queue
 // share. *counter.Counter and *counter.Memory are Counters, which describe the methods; embed one to change some of
-// them. Many goroutines may call the methods at the same time, and again with the same token after an error. A
-// Counter must be comparable, such as a pointer, because the consumers of a process that have one Counter share its
-// pauses and skips.
+// them. Many goroutines may call the methods at the same time, and again with the same token after an error.
 type Counter interface {
 	TTL() time.Duration
 	Check(ctx context.Context) (warnings []string, err error)
@@ -119,8 +117,6 @@ func (c *Consumer) complete() error {
 		return fmt.Errorf("consumer: %w", setting.New("Handler", nil, "a function that handles a message"))
 	case isNil(c.Counter):
 		return refused(c.Queue, "Counter", nil, "made by counter.Dial, counter.New or, in tests, counter.NewMemory")
-	case !reflect.ValueOf(c.Counter).Comparable():
-		return refused(c.Queue, "Counter", fmt.Sprintf("%T", c.Counter), "comparable, such as a pointer")
 	}
 	return c.checkTTL()
 }

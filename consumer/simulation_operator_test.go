@@ -55,7 +55,7 @@ func (w *simWorld) onAll(do func(*counter.Memory) error) (done bool) {
 func (p *simProc) watch() {
 	if p.world.plan.operations > 0 || p.world.plan.whole {
 		p.control = controlOn(sessionOn(nil, Consumer{}), &simControl{proc: p})
-		go p.control.Run()
+		p.control.Start()
 	}
 }
 

@@ -76,7 +76,7 @@ func (r *conductRun) run(t *testing.T) []conductEntry {
 	r.isolation, r.late = newIsolation(), newLate()
 	r.paused = r.of.Settings.Paused
 	k := controlOn(newSession(c, "/", nil), r)
-	go k.Run()
+	k.Start()
 	<-k.First()
 	r.begin = time.Now()
 	ctx, stop := context.WithCancel(context.Background())

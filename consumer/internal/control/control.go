@@ -25,14 +25,13 @@ type Store interface {
 	Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error)
 }
 
-// Control reads once a second, for all consumers of the process on a queue, whether operators paused the queue or
-// skipped messages. If the store does not reply, its last reply stands.
+// Control reads once a second, for all sessions of a consumer on a queue, whether operators paused the queue or skipped
+// messages. If the store does not reply, its last reply stands.
 type Control struct {
 	store        Store
 	vhost, queue string
 	reader       counter.Reader
 	logger       *slog.Logger
-	users        int // guarded by controls.mu
 
 	mu       sync.Mutex
 	reply    counter.Control              // the last one
@@ -42,11 +41,12 @@ type Control struct {
 
 	first chan struct{} // closed when the first read is done
 	again chan struct{} // asks for a read now
+	begin sync.Once
 	stop  chan struct{}
 	done  chan struct{}
 }
 
-// New returns one that reads once Run is called. The reader names the process.
+// New returns one that reads once Start is called. The reader names the process.
 func New(store Store, vhost, queue string, reader counter.Reader, logger *slog.Logger) *Control {
 	return &Control{
 		store: store, vhost: vhost, queue: queue, logger: logger, reader: reader,
@@ -59,14 +59,17 @@ func New(store Store, vhost, queue string, reader counter.Reader, logger *slog.L
 // First returns a channel that is closed when the first read is done.
 func (k *Control) First() <-chan struct{} { return k.first }
 
-// Stop ends Run, and waits for that.
+// Start has it read until Stop is called. Further calls do nothing.
+func (k *Control) Start() { k.begin.Do(func() { go k.run() }) }
+
+// Stop ends the reading, and waits until the store knows that this process has left. Call it once.
 func (k *Control) Stop() {
+	k.begin.Do(func() { close(k.done) }) // it has not begun
 	close(k.stop)
 	<-k.done
 }
 
-// Run reads until Stop is called. Then it reports that this process has left.
-func (k *Control) Run() {
+func (k *Control) run() {
 	defer close(k.done)
 	reached := k.read(true)
 	close(k.first)
