@@ -384,7 +384,7 @@ func TestBreakerIsShown(t *testing.T) {
 		})
 	})
 	for path, want := range map[string]string{
-		"/":            "no progress for 12m: 8 messages failed, none succeeded. Nothing is counted",
+		"/":            "no progress for 12m; 8 messages failed, none succeeded, nothing is counted",
 		query("queue"): "orders: no progress for 12m: 8 messages failed, none succeeded",
 	} {
 		if body := checkPage(t, f, path); !strings.Contains(body, want) || strings.Contains(body, "Nothing is blocked") {

@@ -146,7 +146,7 @@ func headline(s queueView) string {
 	}
 	going, blocking := s.Going(), stuck(s.Blocking)
 	for _, f := range s.Findings[:min(len(s.Findings), 1)] {
-		add(f.Severity == inspect.Error, "%s", inShort(f))
+		add(f.Severity == inspect.Error, "%s", ops.InShort(f))
 	}
 	add(s.Paused != nil && len(going) > 0, "paused, but %s not stopped yet", plural(len(going), "consumer"))
 	if s.Breaker.Stops() {
@@ -187,17 +187,6 @@ func headline(s queueView) string {
 func noProgress(b *ops.Breaker, now time.Time) string {
 	return fmt.Sprintf("no progress for %s: %s failed, none succeeded", printable.Rough(now.Sub(b.Since)),
 		plural(b.Failed, "message"))
-}
-
-// inShort is the fact of a finding.
-func inShort(f inspect.Finding) string {
-	switch {
-	case f.Code == inspect.CodeNoDeadLetterExchange:
-		return "no dead-letter exchange: rejected messages are lost"
-	case f.Severity == inspect.Error && f.OfRoute():
-		return "dead-letter route broken: " + shown(f.Seen)
-	}
-	return shown(f.Seen)
 }
 
 // stuck are the blocking messages without those that may have left the queue.

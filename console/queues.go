@@ -33,46 +33,18 @@ func failing(s ops.Summary) int { return s.Failing() - s.Forgotten }
 // unheard reports whether the broker has not said its half.
 func unheard(s ops.Summary) bool { return s.Ready == nil && !s.Absent }
 
-// fact is something that is wrong with a queue.
-type fact struct{ Text, Class string }
-
 // Facts are the defects of a queue, the worst first.
-func (l line) Facts() (all []fact) {
-	add := func(is bool, class, format string, args ...any) {
-		if is {
-			all = append(all, fact{fmt.Sprintf(format, args...), class})
-		}
-	}
-	for _, f := range l.Findings {
-		add(true, "bad", "%s", inShort(f))
-	}
+func (l line) Facts() (all []ops.Fact) {
 	for _, f := range l.Found {
-		add(true, "bad", "%s", inShort(f))
+		all = append(all, ops.Fact{Text: ops.InShort(f), Class: "bad"})
 	}
-	add(l.Unknown != "", "bad", "not known: %s", l.Unknown)
-	add(l.Unknown == "" && !l.StoreSeen, "", "not known: the store has not answered")
-	add(unheard(l.Summary), "", "not known: ready messages and consumers")
-	add(l.Undecodable != "", "bad", "a message ends every session")
-	if l.Breaker.Stops() {
-		add(true, "bad", "%s. Nothing is counted", noProgress(l.Breaker, l.Now))
+	if l.Unknown == "" && !l.StoreSeen {
+		all = append(all, ops.Fact{Text: "not known: the store has not answered"})
 	}
-	if l.Blocked > 0 {
-		class := "warn"
-		if l.Trouble == ops.TroubleBlocked {
-			class = "bad"
-		}
-		add(true, class, "blocked for %s by %s", printable.Rough(l.Blocked), shown(l.Head.ID))
+	if unheard(l.Summary) {
+		all = append(all, ops.Fact{Text: "not known: ready messages and consumers"})
 	}
-	add(l.Dead.Missing > 0, "bad", "%s unaccounted for", plural(l.Dead.Missing, "dead letter"))
-	add(l.BlockedLanes > 0, "warn", "%s, %s", plural(l.BlockedLanes, "blocked lane"),
-		plural(l.Dead.Blocked, "blocked message"))
-	if l.Paused != nil {
-		add(true, "warn", "paused%s", l.Paused.ByAndWhy())
-	} else if n := l.Unattended(); n > 0 {
-		add(true, "bad", "%sno consumer, %s ready", map[bool]string{true: "stopped: "}[l.Blocked == 0], plural(n, "message"))
-	}
-	add(l.Limit != nil, "", "limited by an operator")
-	return all
+	return append(all, l.Summary.Facts(l.Now)...)
 }
 
 // overview asks for all queues. Without the store it fails, unless there was no earlier overview that had its half.

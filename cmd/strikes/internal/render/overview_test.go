@@ -42,8 +42,8 @@ func TestOverviewOfAnOutage(t *testing.T) {
 	}}}
 	var out bytes.Buffer
 	need(t, Overview(&out, o, 0))
-	want := "no progress: " + refused + "; 8 messages failed, none succeeded, nothing is counted; 1 silent process; " +
-		"17: attempt 2 of 4; 16 messages waiting for 60s, not counted\n"
+	want := "no progress for 12m: " + refused + "; 8 messages failed, none succeeded, nothing is counted; " +
+		"blocked for 12m by 17, attempt 2 of 4; 16 messages waiting for 60s, not counted; 1 silent process\n"
 	if !strings.Contains(out.String(), "  "+want) {
 		t.Errorf("%q, want %q", out.String(), want)
 	}
@@ -150,7 +150,7 @@ func TestOverviewOf80Columns(t *testing.T) {
 	shown, _ := io.ReadAll(ours) // ends with an error because the other end is closed
 	_, row, _ := strings.Cut(strings.TrimSpace(string(shown)), "\n")
 	got := strings.Join(strings.Fields(row), " ")
-	if !strings.HasPrefix(got, "orders-of-the-shop 12m 16 0 - 0 0 40 no progress: exit status 75…") {
+	if !strings.HasPrefix(got, "orders-of-the-shop 12m 16 0 - 0 0 40 no progress for 12m: exit s…") {
 		t.Errorf("%q", shown)
 	}
 }
