@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -203,26 +202,3 @@ func (k *keeper) keep(messages []*deadletter.Message) (err error) {
 
 // unsafe are the characters that a file name does not take from a queue's.
 var unsafe = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
-
-// dropped are the names of files that the console writes.
-var dropped = regexp.MustCompile(`\A[A-Za-z0-9_-]+-[0-9]{8}T[0-9]{6}\.[0-9]{6}Z\.ndjson\z`)
-
-// file sends a file of dropped dead letters to those who may drop.
-func (c *Console) file(w http.ResponseWriter, r *http.Request) error {
-	name := r.URL.Query().Get("name")
-	switch {
-	case !visitorOf(r).Allowed.Has(VerbDrop):
-		return forbidden(VerbDrop)
-	case c.opts.DropDir == "" || !dropped.MatchString(name):
-		return errNoPage
-	}
-	f, err := os.Open(filepath.Join(c.opts.DropDir, name))
-	if err != nil {
-		return errNoPage
-	}
-	defer f.Close()
-	w.Header().Set("Content-Type", "application/x-ndjson")
-	w.Header().Set("Content-Disposition", "attachment; filename*=UTF-8''"+url.PathEscape(name))
-	http.ServeContent(w, r, "", time.Time{}, f)
-	return nil
-}

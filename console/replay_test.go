@@ -207,14 +207,6 @@ func TestDrop(t *testing.T) {
 	if want := "m-1 of \"key\"\nm-2 of \"\"\n"; text != want {
 		t.Errorf("%q, want %q", text, want)
 	}
-	if w := f.get("/" + link("file", "name", filepath.Base(file))); w.Body.String() != text {
-		t.Errorf("download: %d %q", w.Code, w.Body)
-	}
-	for _, name := range []string{"../../etc/passwd", "/etc/passwd", "x"} {
-		if w := f.get("/" + link("file", "name", name)); w.Code != http.StatusNotFound {
-			t.Errorf("%s: %d", name, w.Code)
-		}
-	}
 	o := f.opts
 	for _, o.DropDir = range []string{file, filepath.Join(f.opts.DropDir, "missing")} {
 		if err := o.validate(); !errors.As(err, new(*FieldError)) {

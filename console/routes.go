@@ -23,7 +23,6 @@ func (c *Console) routes() *http.ServeMux {
 	mux.HandleFunc("GET /live", c.live)
 	mux.HandleFunc("GET /doctor", c.show(c.doctorPage))
 	mux.HandleFunc("POST /doctor", c.act(c.beginExamination))
-	mux.HandleFunc("GET /file", c.act(c.file))
 	mux.HandleFunc("GET /change", c.act(c.askChange))
 	mux.HandleFunc("POST /change", c.act(c.makeChange))
 	mux.HandleFunc("POST /logout", c.logout)

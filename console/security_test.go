@@ -150,7 +150,6 @@ func TestForbiddenRoutes(t *testing.T) {
 			t.Errorf("POST %s: %d, want %d", at, w.Code, want)
 		}
 	}
-	answers(t, f.get("/file?name=x"), http.StatusForbidden)
 }
 
 // TestTokenIsAsked: no route answers without the token, which is not in the log.
