@@ -29,14 +29,12 @@ func (c *Console) audit(ctx context.Context, queue string, e counter.AuditEntry)
 	return err
 }
 
-// auditView is the content of the audit page.
 type auditView struct {
 	Entries []counter.AuditEntry
 	More    string // URL of the older ones
 }
 
 const (
-	// auditPage is how many entries a page lists.
 	auditPage = 100
 	// auditAll is how many the store keeps.
 	auditAll = 1000

@@ -151,14 +151,12 @@ func (c *cached[T]) stale() {
 	c.changes++
 }
 
-// busy reports whether a question is under way.
 func (c *cached[T]) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.asking != nil
 }
 
-// idle returns how long ago the last get was.
 func (c *cached[T]) idle() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -29,7 +29,6 @@ type change struct {
 	Anyway bool // despite the dangers that the page names
 }
 
-// changeView is the page that asks for the reason.
 type changeView struct {
 	change
 	All    []change // the same for each message or queue; one, or those that were selected
@@ -38,7 +37,6 @@ type changeView struct {
 	Danger string   // the question before a dangerous change; Anyway answers it
 }
 
-// mostChanges are made at once.
 const mostChanges = 100
 
 // changesOf reads a change, of each message or queue that was selected. Queues and ids come from the address alone: a
@@ -111,7 +109,6 @@ func (v changeView) Do() string {
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// askChange shows the effect, and asks for the reason.
 func (c *Console) askChange(w http.ResponseWriter, r *http.Request) error {
 	all, err := changesOf(r)
 	if err != nil {
@@ -171,7 +168,6 @@ func (c *Console) queuesOf(ctx context.Context, all []change) (queues []*ops.Que
 	return queues, err
 }
 
-// subject is the message or the queue that a change is about.
 func (ch change) subject() string {
 	if ch.ID != "" {
 		return shown(ch.ID) + " of " + shown(ch.Queue)
@@ -179,7 +175,6 @@ func (ch change) subject() string {
 	return shown(ch.Queue)
 }
 
-// subjects says how many messages or queues were selected.
 func (v changeView) subjects() string {
 	if v.ID != "" {
 		return plural(len(v.All), "message") + " of " + shown(v.Queue)
@@ -273,7 +268,6 @@ func (c *Console) dangers(ctx context.Context, queues []*ops.Queue, all []change
 	return strings.TrimSpace(text), nil
 }
 
-// carryOut makes a change and returns its result as text.
 func (ch change) carryOut(ctx context.Context, q *ops.Queue, ask ops.Ask) (string, error) {
 	if ch.Anyway {
 		q.Unconsumed = nil
@@ -313,7 +307,6 @@ type result struct {
 	id string
 }
 
-// mostResults bounds the results that are kept.
 const mostResults = 200
 
 // results are the results of the latest changes, with ids that cannot be guessed.

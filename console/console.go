@@ -95,7 +95,6 @@ func (c *Console) Close() error {
 	return nil
 }
 
-// records are those of a queue.
 func (c *Console) records(queue string) *ops.Queue {
 	return &ops.Queue{
 		Store: c.store, VHost: c.opts.VHost, Name: queue,

@@ -16,18 +16,15 @@ import (
 )
 
 const (
-	// deadPerPage is how many dead letters a page lists.
 	deadPerPage = 50
 	// rowsBudget and liveBudget end the search for rows that a filter picks.
 	rowsBudget = 100 * time.Millisecond
 	liveBudget = time.Second
 	// groupsKept is how old groups may be that a page shows while they are counted again.
-	groupsKept = time.Minute
-	// countWithin bounds an exact count.
+	groupsKept  = time.Minute
 	countWithin = 10 * time.Second
 	// groupsAge is how old groups may be: to count them again reads all records.
-	groupsAge = 10 * time.Second
-	// mostGroupings are kept.
+	groupsAge     = 10 * time.Second
 	mostGroupings = 200
 )
 
@@ -45,7 +42,6 @@ type deadView struct {
 	Later   bool // not the first page
 }
 
-// deadPage shows why messages died, and which.
 func (c *Console) deadPage(r *http.Request) (page, error) {
 	queue := queueOf(r)
 	f, err := filterOf(r.URL.Query())
@@ -119,7 +115,6 @@ func (c *Console) grouping(queue string, f filter) *cached[ops.Groups] {
 	return counted
 }
 
-// headlineOfDead is the fact of the page.
 func headlineOfDead(queue string, v deadView) string {
 	switch {
 	case v.Groups.Count == 0 && v.Filter.Everything():

@@ -105,10 +105,8 @@ func (f filter) subject() string {
 	return f.values.Encode()
 }
 
-// everything is the subject of a filter that picks all.
 const everything = "all"
 
-// subjectOf reads the filter of a subject.
 func subjectOf(subject string) (filter, error) {
 	if subject == everything {
 		subject = ""

@@ -33,7 +33,6 @@ type job struct {
 	stop context.CancelFunc
 }
 
-// jobState is how far a job is.
 type jobState struct {
 	Doing   string
 	Done    int
@@ -61,7 +60,6 @@ func (j *job) update(f func(*jobState)) {
 	f(&j.now)
 }
 
-// progress notes how far a replay or a drop is.
 func (j *job) progress(p deadletter.Progress) {
 	j.update(func(s *jobState) {
 		s.Doing = p.Doing
@@ -85,7 +83,6 @@ func (s *jobs) of(queue string) *job {
 	return s.byQueue[queue]
 }
 
-// errRuns refuses a second job of a queue.
 var errRuns error = refusedError{http.StatusConflict, "a replay or a drop of this queue is under way; wait for it, " +
 	"or stop it"}
 
@@ -146,7 +143,6 @@ func (c *Console) runJob(ctx context.Context, j *job, run jobWork) {
 	c.changed(j.Queue)
 }
 
-// result describes the end of a job.
 func (j *job) result(r deadletter.Result, err error) string {
 	parts := []string{fmt.Sprintf("%d of %d %s", r.Done, j.Of, done(j.Verb))}
 	if r.Left > 0 {
@@ -169,7 +165,6 @@ func (j *job) result(r deadletter.Result, err error) string {
 	return strings.Join(parts, ", ")
 }
 
-// errNoDrop says that a drop has no directory.
 var errNoDrop = formError("no directory for the files of a drop; start the console with --drop-dir, or set " +
 	"Options.DropDir and Options.Encode")
 

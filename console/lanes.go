@@ -12,7 +12,6 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// lanesOfQueue is how many blocked lanes the page of their queue lists.
 const lanesOfQueue = 20
 
 // laneList are blocked lanes, longest blocked first.

@@ -149,7 +149,6 @@ type logins struct {
 	byCookie map[string]person
 }
 
-// person is a visitor who is logged in.
 type person struct {
 	name  string
 	until time.Time

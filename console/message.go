@@ -18,7 +18,6 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// messageView is the content of the page of a message.
 type messageView struct {
 	Queue, ID   string
 	Generations []ops.Record // the newest first; the newest attempt of each comes first
@@ -37,7 +36,6 @@ type stored struct {
 	Shown                        int  // bytes of it
 }
 
-// property is a name and a value.
 type property struct{ Name, Value string }
 
 const (
@@ -50,7 +48,6 @@ const (
 	mostRead = 64 << 20
 )
 
-// messagePage shows the records of a message.
 func (c *Console) messagePage(r *http.Request) (page, error) {
 	queue := queueOf(r)
 	id := r.URL.Query().Get("id")
@@ -76,7 +73,6 @@ func (c *Console) messagePage(r *http.Request) (page, error) {
 	return p, nil
 }
 
-// headlineOfMessage is the fact of the page.
 func headlineOfMessage(v messageView) string {
 	if len(v.Generations) == 0 {
 		return shown(v.ID) + ": nothing is counted of it"

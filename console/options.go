@@ -69,7 +69,6 @@ type Options struct {
 	Logger *slog.Logger // gets changes and faults; nil is silent
 }
 
-// fewestTokenBytes make a token hard to guess.
 const fewestTokenBytes = 16
 
 func (o Options) withDefaults() Options {

@@ -92,7 +92,6 @@ func link(page string, query ...string) string {
 	return page + "?" + q.Encode()
 }
 
-// page has the data of the layout.
 type page struct {
 	Screen string // the template of its content
 	Title  string // the fact
@@ -145,7 +144,6 @@ func visitorOf(r *http.Request) visitor {
 	return v
 }
 
-// render writes a whole page.
 func (c *Console) render(w http.ResponseWriter, r *http.Request, code int, p page) {
 	p = c.complete(r, p)
 	var out bytes.Buffer
@@ -171,7 +169,6 @@ func (c *Console) refuse(w http.ResponseWriter, r *http.Request, code int, wrong
 	return nil
 }
 
-// whyOf is the reason in a form.
 func whyOf(r *http.Request) string { return strings.TrimSpace(r.PostFormValue("why")) }
 
 func (c *Console) complete(r *http.Request, p page) page {
@@ -207,7 +204,6 @@ func (p page) May(verb Verb) bool { return p.Visitor.Allowed.Has(verb) }
 // isLive reports whether a request is of an open page that is brought up to date, and not its first paint.
 func isLive(r *http.Request) bool { return r.URL.Path == "/live" }
 
-// fault returns the trouble with an answer, or nil.
 func fault[T any](a answer[T]) []trouble {
 	switch {
 	case a.Err != nil:
@@ -222,7 +218,6 @@ func fault[T any](a answer[T]) []trouble {
 	return nil
 }
 
-// static serves the style and the script.
 func (c *Console) static(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		http.Error(w, "only GET", http.StatusMethodNotAllowed)

@@ -17,7 +17,6 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// queueView is the content of the page of a queue.
 type queueView struct {
 	ops.Status
 	Curves  []curve
@@ -29,7 +28,6 @@ type queueView struct {
 // queueOf returns the queue that a request names. The routes of a queue have checked it.
 func queueOf(r *http.Request) string { return r.URL.Query().Get("queue") }
 
-// checkQueue refuses a name that no queue has.
 func checkQueue(r *http.Request) error {
 	if err := broker.CheckName(queueOf(r)); err != nil {
 		return formError("the queue in the address: " + err.Error())
@@ -63,7 +61,6 @@ func (c *Console) statusOf(name string) *queueStatus {
 	return q
 }
 
-// mostBlocking is how many blocking messages a page lists.
 const mostBlocking = 50
 
 func (c *Console) collect(ctx context.Context, q *queueStatus, name string) (queueView, error) {
@@ -183,7 +180,6 @@ func headline(s queueView) string {
 	return strings.Join(facts[:min(len(facts), 3)], ", ")
 }
 
-// noProgress says for how long no message has succeeded.
 func noProgress(b *ops.Breaker, now time.Time) string {
 	return fmt.Sprintf("no progress for %s: %s failed, none succeeded", printable.Rough(now.Sub(b.Since)),
 		plural(b.Failed, "message"))
@@ -206,7 +202,6 @@ func (v queueView) Reasons() []*ops.Group {
 	return v.Groups.Groups[:min(len(v.Groups.Groups), groupsShown)]
 }
 
-// groupsShown is how many groups the page of a queue lists.
 const groupsShown = 8
 
 // Guess says why the dead-letter queue is a guess: it cannot be seen. If its route is broken, a finding says more.

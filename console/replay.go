@@ -16,7 +16,6 @@ import (
 )
 
 const (
-	// samples is how many dead letters a preview shows.
 	samples = 5
 	// stopAfter is how many replayed messages may fail again.
 	stopAfter = 5
@@ -89,7 +88,6 @@ func (c *Console) jobPage(r *http.Request) (page, error) {
 // done names a verb as the state of a dead letter after it.
 func done(v Verb) string { return map[Verb]string{VerbReplay: "replayed", VerbDrop: "dropped"}[v] }
 
-// headlineOfJob is the fact about a job.
 func headlineOfJob(v replayView) string {
 	if v.State.Ended.IsZero() {
 		return fmt.Sprintf("%s: %s under way, %d of %d", shown(v.Queue), v.Job.Verb, v.State.Done, v.Job.Of)
@@ -138,7 +136,6 @@ func (c *Console) findLast(ctx context.Context, v *replayView) error {
 	return nil
 }
 
-// begin starts a replay or a drop.
 func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 	verb := verbOf(r)
 	if !visitorOf(r).Allowed.Has(verb) {
@@ -184,7 +181,6 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 	return c.start(w, j, run)
 }
 
-// start begins a job, and leads to its page.
 func (c *Console) start(w http.ResponseWriter, j *job, run jobWork) error {
 	err := c.jobs.begin(c.base, j, func(ctx context.Context) {
 		if err := c.guarded(func() { c.runJob(ctx, j, run) }); err != nil {
@@ -197,7 +193,6 @@ func (c *Console) start(w http.ResponseWriter, j *job, run jobWork) error {
 	return err
 }
 
-// noReason refuses a form.
 const noReason = "Say why you do it; the audit keeps the text."
 
 // prepare finds the dead-letter queue, and returns the work of the job. rate is in messages a second; 0: no limit.

@@ -75,7 +75,6 @@ func (c *Console) act(do func(http.ResponseWriter, *http.Request) error) http.Ha
 	}
 }
 
-// fail answers a request with the page of an error.
 func (c *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
 	code := codeOf(err)
 	c.render(w, r, code, page{Screen: "problem", Title: http.StatusText(code), View: shown(err.Error())})
@@ -88,7 +87,6 @@ const (
 	slowestForm = time.Minute
 )
 
-// refusedError refuses a request of a visitor.
 type refusedError struct {
 	code int // HTTP status of the page that says so
 	text string
@@ -101,7 +99,6 @@ var errNoPage error = refusedError{http.StatusNotFound, "there is no such page"}
 // formError refuses the content of a form or an address.
 func formError(text string) error { return refusedError{http.StatusUnprocessableEntity, text} }
 
-// codeOf is the status of a page about an error.
 func codeOf(err error) int {
 	var refused refusedError
 	var store *counter.StoreError

@@ -72,7 +72,6 @@ func (c *Console) Guard(next http.Handler) http.Handler {
 	})
 }
 
-// fromHere reports whether a request comes from this machine.
 func fromHere(r *http.Request) bool {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	return err == nil && net.ParseIP(host).IsLoopback()

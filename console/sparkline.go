@@ -20,7 +20,6 @@ const sampleEvery = 10 * time.Second
 // messages dead-lettered a minute. NaN is not known.
 type figures [4]float64
 
-// sample is a queue at one moment.
 type sample struct {
 	at      time.Time
 	figures figures
@@ -60,14 +59,12 @@ func (h *history) forget(now time.Time) {
 	maps.DeleteFunc(h.queues, func(_ string, s []sample) bool { return now.Sub(s[len(s)-1].at) > time.Hour })
 }
 
-// of returns the samples of a queue.
 func (h *history) of(queue string) []sample {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.Clone(h.queues[queue])
 }
 
-// sample reads all queues until ctx is done.
 func (c *Console) sample(ctx context.Context) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()

@@ -52,7 +52,6 @@ func cut(s string, most int) string {
 	return s
 }
 
-// plural is a number of things.
 func plural[N int | int64](n N, thing string) string {
 	if n == 1 {
 		return printable.Plural(1, thing)
@@ -69,7 +68,6 @@ func digits(n int64) string {
 	return text
 }
 
-// perSecond is a rate.
 func perSecond(r float64) string {
 	if r >= 100 {
 		return digits(int64(r)) + "/s"

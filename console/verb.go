@@ -58,12 +58,10 @@ func (v Verbs) String() string {
 // Has reports whether verb is one of v.
 func (v Verbs) Has(verb Verb) bool { return slices.Contains(v, verb) }
 
-// and returns the verbs that are in both.
 func (v Verbs) and(other Verbs) Verbs {
 	return slices.DeleteFunc(slices.Clone(v), func(verb Verb) bool { return !other.Has(verb) })
 }
 
-// forbidden refuses a verb.
 func forbidden(verb Verb) error {
 	return refusedError{http.StatusForbidden, fmt.Sprintf("you may not use %s here; --allow of the console, or "+
 		"Options.Allow and Authorize, names the verbs that are allowed", verb)}

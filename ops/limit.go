@@ -143,7 +143,6 @@ func (q *Queue) planned(ctx context.Context, l Limit, then *counter.Override) (P
 	return &l, nil
 }
 
-// ends reports whether a message is dead-lettered at its next step.
 func ends(r counter.Record, override *counter.Override) bool {
 	limit := r.InForce(override)
 	return limit > 0 && r.Counted() >= limit || r.TooOld(override)

@@ -23,7 +23,6 @@ type Reset struct {
 	why      counter.Note
 }
 
-// planReset finds the failed attempts that a reset would forget.
 func planReset(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	all, err := q.generations(ctx, a.ID)
 	if err != nil {

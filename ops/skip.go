@@ -26,7 +26,6 @@ type Skip struct {
 	why     counter.Note
 }
 
-// planSkip finds the change that a skip would make.
 func planSkip(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	r, err := q.current(ctx, a.ID, counter.StateSkip)
 	if err != nil {

@@ -84,7 +84,6 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	return nil
 }
 
-// pausedBy notes a pause, unless it is nil.
 func (s *Status) pausedBy(p *counter.Pause) {
 	if p == nil {
 		return

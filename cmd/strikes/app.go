@@ -12,10 +12,8 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 )
 
-// app is one run of the program.
 type app struct{ cli.Streams }
 
-// run runs the command line args, whose first is the program's name, and returns the exit code.
 func run(ctx context.Context, s cli.Streams, args []string) int {
 	return cli.Run(ctx, s, (&app{s}).root(), args)
 }

@@ -141,7 +141,6 @@ func (n *note) given() counter.Note {
 	return counter.Note{By: cmp.Or(n.by, thisUser()), Why: strings.TrimSpace(n.why)}
 }
 
-// thisUser is this user at this host.
 func thisUser() string {
 	name, host := "unknown", "unknown"
 	if u, err := user.Current(); err == nil && u.Username != "" {

@@ -95,7 +95,6 @@ func (c *program) Run(ctx context.Context, env []string, body []byte) error {
 	return outcome(cmd.ProcessState, err, cause, last.String())
 }
 
-// start starts cmd with its streams connected.
 func (c *program) start(cmd *exec.Cmd, body []byte, last *tail) (*plumbing, error) {
 	p := &plumbing{ended: make(chan struct{})}
 	stdin, err := cmd.StdinPipe()
@@ -233,7 +232,6 @@ func (p *plumbing) close(ctx context.Context) {
 // tailBytes leaves room for the exit status in a record's reason (counter.MaxReason).
 const tailBytes = 900
 
-// tail keeps the last bytes that are written to it.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte

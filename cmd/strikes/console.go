@@ -48,7 +48,6 @@ the same visitors. docs/console.md says how to run it safely.`,
 	return cmd
 }
 
-// consoleOptions are the flags of console.
 type consoleOptions struct {
 	connect.Flags
 

@@ -27,7 +27,6 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// consume is one run of the command.
 type consume struct {
 	cli.Streams
 	connect.Flags
@@ -194,7 +193,6 @@ func (o *consume) addFlags(cmd *cobra.Command) {
 // retryModes has the mode for each value of --retry. Without --retry the consumer chooses the mode.
 var retryModes = map[string]consumer.RetryMode{"requeue": consumer.RetryRequeue, "in-place": consumer.RetryInPlace}
 
-// settings returns the consumer that the flags describe.
 func (o *consume) settings(queue string) (consumer.Consumer, error) {
 	c := o.set
 	c.Queue, c.Retry = queue, retryModes[o.retry]
@@ -308,10 +306,8 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 const withoutManagement = "strikes: continuing without the management API (none was given, and its usual address was " +
 	"tried): %s\n"
 
-// defaultBackoff is the default of --backoff.
 const defaultBackoff = "100ms..30s"
 
-// backoff is how long a message waits before its next attempt.
 type backoff struct {
 	first   time.Duration
 	last    time.Duration // the longest
@@ -333,7 +329,6 @@ func parseBackoff(s string) (b backoff, err error) {
 	return b, nil
 }
 
-// wait returns the wait of a message after so many failed attempts.
 func (b backoff) wait(failed int) time.Duration {
 	if !b.doubles {
 		return b.first

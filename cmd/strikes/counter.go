@@ -213,7 +213,6 @@ store keeps the last 1,000 entries of a queue, each for 90 days.`,
 // mostEntries is the number of entries that the audit log keeps.
 const mostEntries = 1000
 
-// audit shows each change of a queue, and who made it.
 func (c *storeVerb) audit(ctx context.Context, queue string, most int) error {
 	if most < 1 || most > mostEntries {
 		return cli.Refused("limit", most, "1 to 1000")

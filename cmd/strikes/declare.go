@@ -24,7 +24,6 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// declare is one run of the command.
 type declare struct {
 	cli.Streams
 	connect.Flags

@@ -33,7 +33,6 @@ func newLedger() (ledger, error) {
 
 func (l ledger) remove() error { return os.Remove(string(l)) }
 
-// counts returns how often each line is there.
 func (l ledger) counts() (map[string]int, error) {
 	counts := map[string]int{}
 	text, err := os.ReadFile(string(l))
@@ -142,7 +141,6 @@ func judge(orders []order, ends map[string]string, left int) (wrong []string) {
 	return wrong
 }
 
-// printProof shows the proof, and how long the orders took.
 func printProof(w io.Writer, orders []order, wrong []string, took time.Duration) {
 	fmt.Fprintf(w, "\nThe proof, after all consumers have ended:\n")
 	for _, text := range wrong {

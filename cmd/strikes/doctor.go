@@ -66,7 +66,6 @@ type examination struct {
 	note               // of the fix
 }
 
-// addTo adds the flags.
 func (c *examination) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	c.AddBroker(cmd)
@@ -142,7 +141,6 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 	return p.verdict()
 }
 
-// checkFix refuses flags that do not fit together.
 func (c *examination) checkFix(queues int) error {
 	switch {
 	case c.fixes && queues == 0:
@@ -165,7 +163,6 @@ func (c *examination) need() (inspect.Need, error) {
 	return need, nil
 }
 
-// list names every queue to examine.
 func (c *examination) list(ctx context.Context, conn *amqp.Connection, need inspect.Need, noAPI error) ([]string,
 	error) {
 	if noAPI != nil {
@@ -216,7 +213,6 @@ func (c *examination) examineStore(ctx context.Context, store *counter.Counter, 
 	return p.print(doctor.StoreReport(setting.RedactURL(c.StoreURL), found, trouble...))
 }
 
-// storeTrouble says why the store could not be examined.
 func storeTrouble(err error) inspect.Finding {
 	code := inspect.CodeNoStore
 	var store *counter.StoreError

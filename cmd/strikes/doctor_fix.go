@@ -75,7 +75,6 @@ func (c *examination) show(plan doctor.Plan) error {
 	return err
 }
 
-// whyLeft says why a finding is left to a person.
 func whyLeft(x doctor.Fix) string {
 	if len(x.Refused) > 0 {
 		return strings.Join(x.Refused, "; ")

@@ -98,7 +98,6 @@ func reportText(r doctor.Report) string {
 	return b.String()
 }
 
-// advice says why a finding matters, and how to fix it.
 func advice(f inspect.Finding) []string {
 	return []string{"impact: " + f.Impact, "fix: " + cli.InFlags(f.Fix)}
 }

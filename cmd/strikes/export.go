@@ -29,7 +29,6 @@ const (
 	patience = 8 * time.Second
 )
 
-// exportOptions are the flags of export.
 type exportOptions struct {
 	connect.Flags
 
@@ -118,7 +117,6 @@ type exporter struct {
 	down map[string]bool
 }
 
-// handler serves the metrics.
 func (c *exporter) handler() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c)

@@ -92,7 +92,6 @@ keeps who set it, when and why.`,
 	return cmd
 }
 
-// set sets a limit.
 func (c *limit) set(ctx context.Context, queue string) error {
 	counted, aged := c.Changed("max-retries"), c.Changed("max-age")
 	switch {

@@ -52,7 +52,6 @@ func (c *changeVerb) pause(ctx context.Context, queue string) error {
 	return err
 }
 
-// stillRunning names the consumers that have not stopped.
 func (c *changeVerb) stillRunning(all []ops.Consumer) error {
 	for _, running := range all {
 		fmt.Fprintf(c.Err, "not stopped: %s; %s\n", printable.Name(running.Consumer),

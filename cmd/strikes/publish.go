@@ -21,7 +21,6 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-// publish is one run of the command.
 type publish struct {
 	cli.Streams
 	connect.Flags
@@ -93,7 +92,6 @@ const (
 	lastClose = 500 * time.Millisecond
 )
 
-// run publishes the messages in files to a queue.
 func (p *publish) run(ctx context.Context, queue string, files []string) error {
 	if p.timeout <= 0 {
 		return cli.Refused("timeout", p.timeout, "positive")

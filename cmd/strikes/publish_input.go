@@ -20,7 +20,6 @@ import (
 // maxLine is enough for 128 MiB, the largest message that RabbitMQ 3.x takes by default, in base64.
 const maxLine = 192 << 20
 
-// entry is one message and where it came from.
 type entry struct {
 	source string
 	line   int
@@ -151,7 +150,6 @@ func (i *intake) put(ctx context.Context, e entry) error {
 	return err
 }
 
-// end says that nothing follows.
 func (i *intake) end(err error) {
 	i.err = err
 	close(i.ready)

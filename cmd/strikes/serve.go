@@ -35,7 +35,6 @@ type pages struct {
 	cert, key string
 }
 
-// addTo adds the flags.
 func (f *pages) addTo(cmd *cobra.Command, listen string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.address, "listen", listen,

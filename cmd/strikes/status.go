@@ -68,7 +68,6 @@ so those of the queue are under "earlier".`,
 	return cmd
 }
 
-// status is one run of the command.
 type status struct {
 	cli.Streams
 	connect.Flags

@@ -13,7 +13,6 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// storeMigrate is one run of the command.
 type storeMigrate struct {
 	cli.Streams
 	connect.Flags

@@ -15,7 +15,6 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// aliases are other names of flags.
 var aliases = map[string]pflag.NormalizedName{"dlq": "dead-letter-queue"}
 
 // wanted describes the values of a flag by its type. A flag that Age adds has the type func.
@@ -175,7 +174,6 @@ func instead(cmd *cobra.Command, unknown *pflag.NotExistError) string {
 	return shown
 }
 
-// dashed is a flag as it is written.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name

@@ -84,7 +84,6 @@ func (b *Broker) coded(err error) error {
 	return cli.WithCode(fmt.Errorf("%w; %s", err, sourceOf(kindBroker, b.called)), code)
 }
 
-// untrusted reports whether a server's certificate was not accepted.
 func untrusted(err error) bool { return errors.As(err, new(*tls.CertificateVerificationError)) }
 
 // After returns a dial that hands out conn first, so that a connection which was opened to see whether it can be is

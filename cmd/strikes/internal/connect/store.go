@@ -63,7 +63,6 @@ var givenAs = map[string]string{
 	kindStore:  "REDIS_URL, STRIKES_STORE_URL or --store-url",
 }
 
-// sourceOf says where the URL of a server came from.
 func sourceOf(kind, called string) string {
 	if called == "" {
 		return "this is the default; name another " + kind + " with " + givenAs[kind]
@@ -71,7 +70,6 @@ func sourceOf(kind, called string) string {
 	return called + " gives this URL"
 }
 
-// refusedURL names the source of a URL that is refused.
 func refusedURL(called, kind string, err error) error {
 	var field *setting.FieldError
 	switch {

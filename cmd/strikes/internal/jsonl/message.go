@@ -89,7 +89,6 @@ func ParseMessage(line []byte) (msg amqp.Publishing, key string, err error) {
 	}, e.RoutingKey, nil
 }
 
-// decode sets the texts that are given in base64.
 func (e *Message) decode() error {
 	texts := e.texts()
 	for name, bytes := range e.Base64 {

@@ -87,7 +87,6 @@ const deepest = 4 * 33
 
 var errDeep = errors.New(`"headers" has tables in each other, deeper than the 32 levels that a client can read`)
 
-// headersOf returns the headers of a line.
 func headersOf(m map[string]any) (amqp.Table, error) {
 	if len(m) == 0 {
 		return nil, nil
@@ -103,7 +102,6 @@ func headersOf(m map[string]any) (amqp.Table, error) {
 	return t, nil
 }
 
-// valueOf returns the header value that is written as v.
 func valueOf(v any) (any, error) {
 	switch v := v.(type) {
 	case json.Number:
@@ -166,7 +164,6 @@ func untyped(pair any) (any, error) {
 	return v, nil
 }
 
-// readers read the values of the types.
 var readers map[string]func(any) (any, error)
 
 func init() { // the values of a table are read by readers
@@ -218,7 +215,6 @@ func tableOf(v any) (any, error) {
 	return t, nil
 }
 
-// timeOf reads the text of a Moment.
 func timeOf(v any) (time.Time, error) {
 	s, _ := v.(string)
 	if seconds, err := strconv.ParseInt(s, 10, 64); err == nil {

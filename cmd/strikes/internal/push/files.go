@@ -13,7 +13,6 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// maxFile is the largest file of a token, in bytes.
 const maxFile = 1 << 20
 
 // token reads the token. Its file is read for every attempt, because a token expires and its file is replaced.

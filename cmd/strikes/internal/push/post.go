@@ -184,7 +184,6 @@ func (e *Endpoint) authorize(r *http.Request) (secrets []string, err error) {
 	return nil, nil
 }
 
-// broken returns the error of a request without a response.
 func (e *Endpoint) broken(ctx context.Context, p *progress, err error, secrets []string, method string) error {
 	cause := context.Cause(ctx)
 	seen := hide(err.Error(), secrets)

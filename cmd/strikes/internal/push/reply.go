@@ -135,7 +135,6 @@ func drain(body io.Reader, secrets []string) string {
 	return text[:min(len(text), maxReason)]
 }
 
-// hide replaces secrets in a text.
 func hide(text string, secrets []string) string {
 	for _, s := range secrets {
 		text = strings.ReplaceAll(text, s, "xxxxx")

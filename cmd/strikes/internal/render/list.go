@@ -41,7 +41,6 @@ func newList[T any](w io.Writer, asJSON bool, form func(T) any, cells func(T) []
 	return table[T]{term.NewTable(w, titles...), cells}
 }
 
-// table prints a row a thing.
 type table[T any] struct {
 	*term.Table
 	cells func(T) []string
@@ -49,7 +48,6 @@ type table[T any] struct {
 
 func (t table[T]) Row(thing T) error { return t.Table.Row(t.cells(thing)...) }
 
-// lines prints a JSON object a thing.
 type lines[T any] struct {
 	out  *json.Encoder
 	form func(T) any

@@ -71,7 +71,6 @@ func overviewRow(s ops.Summary, o ops.Overview) []string {
 	}
 }
 
-// known is a number that may not be known.
 func known(n *int) string {
 	if n == nil {
 		return "-"

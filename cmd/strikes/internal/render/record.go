@@ -25,7 +25,6 @@ func Records(w io.Writer, asJSON bool) List[ops.Record] {
 	}, "ID", "STATE", "FAILURES", "CRASHES", "AGE", "DUE", "LAST ERROR")
 }
 
-// due is when the next attempt may begin.
 func due(r ops.Record) string {
 	switch {
 	case r.State != ops.Retrying:

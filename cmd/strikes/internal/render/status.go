@@ -14,10 +14,8 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// page is the text of a status.
 type page struct{ strings.Builder }
 
-// add adds a line.
 func (p *page) add(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
 // Status is a status as text.
@@ -216,7 +214,6 @@ func (p *page) waiting(s ops.Status) {
 	}
 }
 
-// shownReasons is how many reasons a text lists.
 const shownReasons = 5
 
 func (p *page) deadLetters(d ops.DeadLetters, queue string) {

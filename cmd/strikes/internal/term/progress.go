@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// progressEvery is the time between two lines of progress.
 const progressEvery = 5 * time.Second
 
 // Progress returns a function that shows the progress of long work. Every five seconds it prints a line with the action

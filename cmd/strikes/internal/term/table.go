@@ -24,7 +24,6 @@ type Table struct {
 // does not wait in memory.
 const blockRows = 500
 
-// gap is the space between two columns.
 const gap = 2
 
 // On a terminal the last cell has the rest of the line, and leastLast columns at least, because it says why. Cells of
