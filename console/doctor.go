@@ -17,14 +17,16 @@ import (
 const (
 	// examineEvery is how old an examination may be before the console makes another one, while a page is open.
 	examineEvery = 5 * time.Minute
-	// examineFor bounds an examination of all queues.
-	examineFor = 2 * time.Minute
+	examineFor   = 2 * time.Minute
 )
 
 // examination holds the findings of the doctor for one queue or all, the broker and the store.
 type examination struct {
 	All []doctor.Report // the worst first
 	Of  int             // queues that were examined, or could not be
+
+	Errors, Warnings int // findings
+	Unseen           int // reports that lack a part
 
 	errors map[string][]inspect.Finding // by queue
 
@@ -54,6 +56,10 @@ func (c *Console) examine(ctx context.Context, queue string) examination {
 	}
 	out.All = append(out.All, store)
 	for _, r := range out.All {
+		out.Errors, out.Warnings = out.Errors+r.Errors(), out.Warnings+len(r.Findings)-r.Errors()
+		if r.Err != nil {
+			out.Unseen++
+		}
 		if r.Subject != "queue" || r.Name == "" {
 			continue
 		}
@@ -80,30 +86,6 @@ func (c *Console) examined() examination {
 
 // Age is how long ago it ended.
 func (e examination) Age() time.Duration { return e.Now.Sub(e.At) }
-
-// Errors and Warnings count the findings, and Unseen the reports that lack a part.
-func (e examination) Errors() (n int) {
-	for _, r := range e.All {
-		n += r.Errors()
-	}
-	return n
-}
-
-func (e examination) Warnings() (n int) {
-	for _, r := range e.All {
-		n += len(r.Findings) - r.Errors()
-	}
-	return n
-}
-
-func (e examination) Unseen() (n int) {
-	for _, r := range e.All {
-		if r.Err != nil {
-			n++
-		}
-	}
-	return n
-}
 
 // Wrong returns the reports with a finding or an error.
 func (e examination) Wrong() []doctor.Report {
@@ -132,13 +114,12 @@ func (e examination) rank(s ops.Summary) int {
 	return 1
 }
 
-// diagnose returns the title of the page of an examination.
 func (e examination) diagnose(about string) string {
-	severe, mild := e.Errors(), e.Warnings()
+	severe, mild := e.Errors, e.Warnings
 	switch {
 	case severe > 0:
 		return fmt.Sprintf("%s: %s, %s", about, plural(severe, "error"), plural(mild, "warning"))
-	case e.Unseen() > 0:
+	case e.Unseen > 0:
 		return about + ": not all could be examined"
 	case mild > 0:
 		return fmt.Sprintf("%s: %s", about, plural(mild, "warning"))
@@ -160,7 +141,6 @@ func (c *Console) doctorPage(r *http.Request) (page, error) {
 	return page{Screen: "doctor", Queue: name, View: v, Title: v.diagnose(shown(name) + ", broker and store")}, nil
 }
 
-// examinationPage shows the last examination of all queues.
 func (c *Console) examinationPage(*http.Request) (page, error) {
 	v := c.examined()
 	title := "The queues are not examined yet"

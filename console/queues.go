@@ -67,7 +67,6 @@ func (c *Console) overview(ctx context.Context) (ops.Overview, error) {
 	return all, nil
 }
 
-// queuesView is the content of the first page.
 type queuesView struct {
 	answer[ops.Overview]
 	Shown    []line
@@ -80,7 +79,6 @@ type queuesView struct {
 // queuesPerPage keeps a page light.
 const queuesPerPage = 100
 
-// queuesPage shows all queues, the worst first.
 func (c *Console) queuesPage(r *http.Request) (page, error) {
 	a := ask(r, c.all, overviewAge)
 	v := queuesView{answer: a, Find: printable.Text(r.FormValue("find"), ""), Examined: c.examined()}
@@ -146,7 +144,6 @@ func unanswered(by []trouble, headline string) string {
 	return "No answer from " + strings.Join(who, " and ") + ". " + age + headline
 }
 
-// sums are the figures of all queues.
 type sums struct {
 	Queues, Wrong, Blocked, Failing int
 	Stopped                         int // of the blocked ones: no message succeeds
@@ -157,10 +154,9 @@ type sums struct {
 	Sound                           bool   // the last examination saw everything, and found no error
 }
 
-// sum adds up an overview.
 func sum(o ops.Overview, last examination, causes map[string]cause) sums {
 	out := sums{Queues: len(o.Queues), Missing: o.Missing,
-		Sound: !last.At.IsZero() && last.Unseen() == 0 && last.Errors() == 0}
+		Sound: !last.At.IsZero() && last.Unseen == 0 && last.Errors == 0}
 	reasons := map[string]float64{}
 	for _, s := range o.Queues {
 		if !s.StoreSeen {
