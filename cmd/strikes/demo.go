@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,7 +21,6 @@ import (
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/servers"
-	"github.com/strikesmq/strikes/internal/setting"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -46,37 +46,21 @@ func (a *app) demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "demo", Short: "watch two consumers retry, survive a crash and dead-letter",
 		Example: "  strikes demo\n  strikes demo --store postgres",
-		Long: `Starts a private RabbitMQ and an embedded store, unless others are given,
+		Long: `Starts a private RabbitMQ, unless a broker is given, and an embedded store. It
 publishes 20 orders and handles them in two processes. One order fails twice,
 one always, and one kills the first processes that handle it. Then the broker,
 the store and a ledger of all attempts prove how each order ended: exit 1 if
 anything is wrong. At the end it removes all that it made.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if d.database != "" && cmd.Flags().Changed("store-url") {
-				return cli.Misusef("--store starts a private database, so it does not go with --store-url")
-			}
-			return d.run(cmd.Context())
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
 	d.flags = f
 	f.StringVar(&d.amqpURL, "amqp-url", "", "the broker, as `URL`")
 	cli.FromEnvOr(f, "amqp-url", "AMQP_URL")
 	cli.DefaultText(f, "amqp-url", "a private one")
-	f.StringVar(&d.storeURL, "store-url", "", "the store, as `URL`")
-	cli.FromEnvOr(f, "store-url", "REDIS_URL")
-	cli.DefaultText(f, "store-url", "an embedded one")
 	cli.OneOf(cmd, &d.database, "store", "keep the counts in a private database: `KIND` postgres or mysql", "postgres",
 		"mysql")
 	return cmd
-}
-
-// called names the source of a server's URL.
-func (d *demo) called(flag string) string {
-	if !d.flags.Changed(flag) {
-		return "strikes demo" // which started the server
-	}
-	return cli.Called(d.flags, flag)
 }
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n", args...) }
@@ -85,7 +69,10 @@ func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.Out, format+"\n",
 func (d *demo) run(ctx context.Context) (err error) {
 	d.queue = "strikes-demo-" + uuid.NewString()[:8]
 	undo := func(f func() error) { err = errors.Join(err, f()) }
-	if d.amqpURL == "" {
+	called := "strikes demo" // which starts the servers
+	if d.amqpURL != "" {
+		called = cli.Called(d.flags, "amqp-url")
+	} else {
 		d.say("starting a private RabbitMQ")
 		private, err := servers.StartRabbitMQ(ctx, servers.RabbitMQOptions{})
 		if errors.Is(err, exec.ErrNotFound) {
@@ -98,7 +85,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		defer undo(private.Close)
 		d.amqpURL = private.URL
 	}
-	if d.broker, err = connect.NewBroker(d.amqpURL, "strikes demo", d.called("amqp-url")); err != nil {
+	if d.broker, err = connect.NewBroker(d.amqpURL, "strikes demo", called); err != nil {
 		return err
 	}
 	if d.database != "" {
@@ -108,16 +95,16 @@ func (d *demo) run(ctx context.Context) (err error) {
 		}
 		defer undo(private.Close)
 	}
-	store := setting.RedactURL(d.storeURL)
-	if d.storeURL == "" {
+	store := cmp.Or(demoDatabases[d.database].name, "embedded")
+	if d.database == "" {
 		embedded := miniredis.NewMiniRedis()
 		if err := embedded.StartAddr("127.0.0.1:0"); err != nil {
 			return err
 		}
 		defer embedded.Close()
-		d.storeURL, store = "redis://"+embedded.Addr(), "embedded"
+		d.storeURL = "redis://" + embedded.Addr()
 	}
-	if d.store, err = connect.OpenStore(ctx, connect.Patient(d.storeURL), d.queue, d.called("store-url")); err != nil {
+	if d.store, err = connect.OpenStore(ctx, connect.Patient(d.storeURL), d.queue, "strikes demo"); err != nil {
 		return err
 	}
 	defer undo(d.store.Close)
@@ -148,7 +135,6 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.play(ctx)
 }
 
-// demoDatabases are the databases that --store starts, with their URLs.
 var demoDatabases = map[string]struct {
 	name, url string
 	start     func(context.Context, servers.DatabaseOptions) (*servers.Database, error)
@@ -157,13 +143,12 @@ var demoDatabases = map[string]struct {
 	"mysql":    {"MariaDB", "mysql://root@%s/strikes", servers.StartMariaDB},
 }
 
-// startDatabase starts a private database, with the tables.
 func (d *demo) startDatabase(ctx context.Context) (*servers.Database, error) {
 	kind := demoDatabases[d.database]
 	d.say("starting a private %s", kind.name)
 	private, err := kind.start(ctx, servers.DatabaseOptions{})
 	if errors.Is(err, exec.ErrNotFound) {
-		err = fmt.Errorf("%w; install it, or name a database with --store-url", err)
+		err = fmt.Errorf("%w; install it, or leave out --store", err)
 	}
 	if err != nil {
 		return nil, err
@@ -192,7 +177,6 @@ func (d *demo) publish(ctx context.Context) error {
 	return errors.Join(p.PublishAll(ctx, msgs), p.Close())
 }
 
-// play lets the consumers handle the orders, judges, and prints the verdict.
 func (d *demo) play(ctx context.Context) error {
 	began := time.Now()
 	if err := d.watch(ctx); err != nil {
@@ -210,18 +194,11 @@ func (d *demo) play(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes the queues and records of the demo, also after an interruption.
+// remove deletes the queues of the demo, also after an interruption.
 func (d *demo) remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	var errs []error
-	for _, o := range d.orders {
-		if _, err := d.store.Admin().Forget(ctx, d.broker.VHost, d.queue, o.ID); err != nil {
-			errs = append(errs, err) // the others fail likewise
-			break
-		}
-	}
-	errs = append(errs, d.broker.With(ctx, func(conn *amqp.Connection) error {
+	return d.broker.With(ctx, func(conn *amqp.Connection) error {
 		return broker.OnChannel(ctx, conn, func(ch *amqp.Channel) error {
 			_, err := ch.QueueDelete(d.queue, false, false, false)
 			if err == nil {
@@ -235,6 +212,5 @@ func (d *demo) remove(ctx context.Context) error {
 			}
 			return nil
 		})
-	}))
-	return errors.Join(errs...)
+	})
 }
