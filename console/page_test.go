@@ -146,8 +146,8 @@ func TestSeveral(t *testing.T) {
 		t.Errorf("status %d, to %q", w.Code, w.Header().Get("Location"))
 	}
 	for _, queue := range []string{"orders", "bills"} {
-		if note, err := f.store.Paused(t.Context(), "/", queue); err != nil || note == nil || note.Why != "a deploy" {
-			t.Errorf("%s: %+v, %v", queue, note, err)
+		if now, err := f.store.State(t.Context(), "/", queue); err != nil || now.Paused == nil || now.Paused.Why != "a deploy" {
+			t.Errorf("%s: %+v, %v", queue, now.Paused, err)
 		}
 	}
 	for at, want := range map[string]int{
@@ -202,8 +202,8 @@ func TestPauseOfADoomedQueue(t *testing.T) {
 		!strings.Contains(body, `name="anyway"`) || strings.Contains(body, "Queue orders") {
 		t.Errorf("status %d: %s", w.Code, body)
 	}
-	if note, err := f.store.Paused(t.Context(), "/", "orders"); err != nil || note != nil {
-		t.Errorf("orders: %+v, %v", note, err)
+	if now, err := f.store.State(t.Context(), "/", "orders"); err != nil || now.Paused != nil {
+		t.Errorf("orders: %+v, %v", now.Paused, err)
 	}
 	away := errors.New("no route to it")
 	f.broker.away.Store(&away)
@@ -214,13 +214,13 @@ func TestPauseOfADoomedQueue(t *testing.T) {
 	}
 	f.broker.away.Store(&broker.ErrNotFound)
 	answers(t, f.post(query("change", "verb", "pause"), url.Values{"why": {"a deploy"}}), http.StatusSeeOther)
-	if note, err := f.store.Paused(t.Context(), "/", "orders"); err != nil || note != nil {
-		t.Errorf("a queue that does not exist: %+v, %v", note, err)
+	if now, err := f.store.State(t.Context(), "/", "orders"); err != nil || now.Paused != nil {
+		t.Errorf("a queue that does not exist: %+v, %v", now.Paused, err)
 	}
 	f.broker.away.Store(&away)
 	answers(t, f.post(two, url.Values{"why": {"a deploy"}, "anyway": {"1"}}), http.StatusSeeOther)
-	if note, err := f.store.Paused(t.Context(), "/", "bills"); err != nil || note == nil {
-		t.Errorf("bills: %+v, %v", note, err)
+	if now, err := f.store.State(t.Context(), "/", "bills"); err != nil || now.Paused == nil {
+		t.Errorf("bills: %v", err)
 	}
 }
 

@@ -100,9 +100,9 @@ func TestOutageOfDeafProcess(t *testing.T) {
 		o.setAway(false)
 		time.Sleep(30 * time.Second)
 		o.store.loses.Store(0)
-		b, err := o.store.Breaker(t.Context(), "/", "orders")
-		if need(t, err); b.Stops() {
-			t.Errorf("the breaker is not closed: %+v", b.Breaker)
+		now, err := o.store.State(t.Context(), "/", "orders")
+		if need(t, err); now.Breaker.Stops() {
+			t.Errorf("the breaker is not closed: %+v", now.Breaker)
 		}
 		if !o.until(5*time.Second, func() bool { return len(o.done) == 20 }) {
 			t.Errorf("%d of 20 were handled", len(o.done))
@@ -175,8 +175,8 @@ func TestPoisonOpensNothing(t *testing.T) {
 				o.publish(fmt.Sprint(prefix, i*100+j))
 				time.Sleep(10 * time.Millisecond)
 			}
-			b, _ := o.store.Breaker(context.Background(), "/", "orders")
-			if !b.Open.IsZero() {
+			now, _ := o.store.State(context.Background(), "/", "orders")
+			if !now.Breaker.Open.IsZero() {
 				opens++
 			}
 			for _, p := range o.procs {

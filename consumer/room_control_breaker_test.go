@@ -18,17 +18,17 @@ func TestWaitingAtTheBreaker(t *testing.T) {
 		o.publish("a", "b", "c", "d")
 		for at := range 4 {
 			time.Sleep(30 * time.Second)
-			all, err := o.store.Consumers(t.Context(), "/", "orders")
-			if err != nil || len(all) != 1 || all[0].Waiting.Messages != 4 || all[0].Waiting.Why != errOutage.Error() {
-				t.Errorf("after %d half minutes: %+v, %v; want four waiting messages", at+1, all, err)
+			now, err := o.store.State(t.Context(), "/", "orders")
+			if err != nil || len(now.Consumers) != 1 || now.Consumers[0].Waiting.Messages != 4 || now.Consumers[0].Waiting.Why != errOutage.Error() {
+				t.Errorf("after %d half minutes: %+v, %v; want four waiting messages", at+1, now.Consumers, err)
 			}
 		}
 		o.setAway(false)
 		o.until(time.Minute, func() bool { return len(o.done) == 4 })
 		time.Sleep(2 * time.Second)
-		all, err := o.store.Consumers(t.Context(), "/", "orders")
-		if err != nil || len(all) != 1 || all[0].Waiting.Messages != 0 {
-			t.Errorf("after the outage: %+v, %v", all, err)
+		now, err := o.store.State(t.Context(), "/", "orders")
+		if err != nil || len(now.Consumers) != 1 || now.Consumers[0].Waiting.Messages != 0 {
+			t.Errorf("after the outage: %+v, %v", now.Consumers, err)
 		}
 		o.end()
 	})

@@ -27,9 +27,9 @@ func (s *store) Control(ctx context.Context, vhost, queue string, r counter.Read
 
 func (s *store) states(t *testing.T) []counter.ConsumerState {
 	t.Helper()
-	states, err := s.Consumers(t.Context(), "/", "orders")
+	now, err := s.State(t.Context(), "/", "orders")
 	need(t, err)
-	return states
+	return now.Consumers
 }
 
 func (s *store) pause(t *testing.T) {

@@ -35,19 +35,20 @@ func TestWaitingIsReported(t *testing.T) {
 		s.take(t.Context(), b.delivery(false))
 		s.take(t.Context(), other)
 		time.Sleep(time.Minute)
-		all, err := b.store.Consumers(t.Context(), "/", "orders")
-		if err != nil || len(all) != 1 {
-			t.Fatal(all, err)
+		now, err := b.store.State(t.Context(), "/", "orders")
+		if err != nil || len(now.Consumers) != 1 {
+			t.Fatal(now.Consumers, err)
 		}
-		if h := all[0].Waiting; h.Messages != 2 || h.For < 55*time.Second || h.For > time.Minute || h.Why != "endpoint away" {
+		if h := now.Consumers[0].Waiting; h.Messages != 2 || h.For < 55*time.Second || h.For > time.Minute ||
+			h.Why != "endpoint away" {
 			t.Errorf("%+v", h)
 		}
 		away.Store(false)
 		s.tasks.Wait()
 		time.Sleep(2 * time.Second)
-		all, err = b.store.Consumers(t.Context(), "/", "orders")
-		if err != nil || len(all) != 1 || all[0].Waiting.Messages != 0 {
-			t.Errorf("%+v, %v", all, err)
+		now, err = b.store.State(t.Context(), "/", "orders")
+		if err != nil || len(now.Consumers) != 1 || now.Consumers[0].Waiting.Messages != 0 {
+			t.Errorf("%+v, %v", now.Consumers, err)
 		}
 	})
 }
@@ -65,9 +66,9 @@ func TestWaitingEndsWithACountedFailure(t *testing.T) {
 		s.prepare(t.Context(), t.Context())
 		s.take(t.Context(), b.delivery(false))
 		time.Sleep(30 * time.Second)
-		all, err := b.store.Consumers(t.Context(), "/", "orders")
-		if err != nil || len(o.attempts) != 2 || len(all) != 1 || all[0].Waiting.Messages != 0 {
-			t.Errorf("%d attempts, %+v, %v", len(o.attempts), all, err)
+		now, err := b.store.State(t.Context(), "/", "orders")
+		if err != nil || len(o.attempts) != 2 || len(now.Consumers) != 1 || now.Consumers[0].Waiting.Messages != 0 {
+			t.Errorf("%d attempts, %+v, %v", len(o.attempts), now.Consumers, err)
 		}
 		s.tasks.Wait()
 	})

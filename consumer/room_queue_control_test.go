@@ -73,13 +73,13 @@ func TestAnExhaustedMessageHoldsItsQueue(t *testing.T) {
 						t.Errorf("%s overtook the message that holds its queue", id)
 					}
 				}
-				pause, _ := store.Paused(t.Context(), "/", "orders")
-				if held := pause.Holding; held == nil || held.Message != m {
+				now, _ := store.State(t.Context(), "/", "orders")
+				if held := now.Paused.Holding; held == nil || held.Message != m {
 					t.Fatalf("held by %+v", held)
 				}
 				need(t, tc.decide(store))
-				if n, _ := store.Paused(t.Context(), "/", "orders"); n != nil {
-					t.Fatalf("still paused: %+v", n)
+				if now, _ := store.State(t.Context(), "/", "orders"); now.Paused != nil {
+					t.Fatalf("still paused: %+v", now.Paused)
 				}
 				before := len(runs)
 				ids := []string{"m1"}
@@ -136,8 +136,8 @@ func TestARejectedMessageHoldsItsQueueWithoutTheStore(t *testing.T) {
 		if settled := untilPause(t, store, handler, false, "m1", "m2"); settled != "" {
 			t.Errorf("settled: %s", settled)
 		}
-		pause, _ := store.Paused(t.Context(), "/", "orders")
-		if held := pause.Holding; held == nil || held.Cause != counter.CauseRejected {
+		now, _ := store.State(t.Context(), "/", "orders")
+		if held := now.Paused.Holding; held == nil || held.Cause != counter.CauseRejected {
 			t.Errorf("held by %+v", held)
 		}
 	})

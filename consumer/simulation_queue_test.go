@@ -49,7 +49,8 @@ func (w *simWorld) operateQueue() bool {
 		return false
 	}
 	first := w.store.memories()[0]
-	paused, _ := first.Paused(context.Background(), "/", "orders")
+	now, _ := first.State(context.Background(), "/", "orders")
+	paused := now.Paused
 	switch n := w.rng.IntN(10); {
 	case paused != nil && paused.Holding != nil && (w.calm || n < 6):
 		w.decide(paused.Holding.Message)

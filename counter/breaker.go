@@ -23,11 +23,6 @@ func (c *Counter) AskBreaker(ctx context.Context, vhost, queue string, p Progres
 	})
 }
 
-// Breaker returns the breaker of a queue. The zero Breaker is closed.
-func (a *Admin) Breaker(ctx context.Context, vhost, queue string) (BreakerState, error) {
-	return a.changeBreaker(ctx, vhost, queue, func(*BreakerState) bool { return false })
-}
-
 // ResumeBreaker closes the breaker of a queue, or ends its doubt. Every failure is counted for the time count, 24 h at
 // most. That includes the failure of a last attempt, which Patience does not count while the breaker is closed. Use
 // count only for a queue in which all messages fail by themselves. If it is zero, the breaker may open again

@@ -18,8 +18,8 @@ import (
 func TestPauseAndResume(t *testing.T) {
 	for _, s := range stores(t) {
 		ctx := t.Context()
-		if n, err := s.Paused(ctx, "/", "orders"); n != nil || err != nil {
-			t.Errorf("%s: at first: %v, %v", s.name, n, err)
+		if now, err := s.State(ctx, "/", "orders"); now.Paused != nil || err != nil {
+			t.Errorf("%s: at first: %v, %v", s.name, now.Paused, err)
 		}
 		if err := s.Resume(ctx, "/", "orders", Note{}); !errors.Is(err, ErrNotPaused) {
 			t.Errorf("%s: resume before a pause: %v", s.name, err)
@@ -32,7 +32,8 @@ func TestPauseAndResume(t *testing.T) {
 			if err := s.Pause(ctx, "/", "orders", Note{By: "other", Why: "other"}); !errors.Is(err, ErrPaused) {
 				t.Errorf("%s: a second pause: %v", s.name, err)
 			}
-			n, err := s.Paused(ctx, "/", "orders")
+			now, err := s.State(ctx, "/", "orders")
+			n := now.Paused
 			if err != nil || n == nil || n.By != "op" || n.Why != "supplier down" || n.Holding != nil ||
 				time.Since(n.At).Abs() > time.Minute {
 				t.Fatalf("%s: %+v, %v", s.name, n, err)
@@ -41,8 +42,8 @@ func TestPauseAndResume(t *testing.T) {
 			if err != nil || !c.Paused || c.Note != n.Note {
 				t.Errorf("%s: consumers read %+v, %v", s.name, c, err)
 			}
-			if n, err := s.Paused(ctx, "/", "bills"); n != nil || err != nil {
-				t.Errorf("%s: of another queue: %v, %v", s.name, n, err)
+			if now, err := s.State(ctx, "/", "bills"); now.Paused != nil || err != nil {
+				t.Errorf("%s: of another queue: %v, %v", s.name, now.Paused, err)
 			}
 			needOf(t, s.name, s.Resume(ctx, "/", "orders", Note{By: "night"}))
 			c, err = s.Control(ctx, "/", "orders", Reader{Token: "a", Consumer: "host"})
@@ -63,7 +64,8 @@ func TestHoldQueue(t *testing.T) {
 		}
 		wants := func(by string, holding *Holding) {
 			t.Helper()
-			p, err := s.Paused(ctx, "/", "orders")
+			now, err := s.State(ctx, "/", "orders")
+			p := now.Paused
 			needOf(t, s.name, err)
 			var got string
 			var of *Holding
@@ -122,10 +124,10 @@ func TestConsumers(t *testing.T) {
 		}
 		want := func(want ...string) {
 			t.Helper()
-			all, err := s.Consumers(t.Context(), "/", "orders")
+			now, err := s.State(t.Context(), "/", "orders")
 			needOf(t, s.name, err)
 			var got []string
-			for _, c := range all {
+			for _, c := range now.Consumers {
 				state := fmt.Sprint(c.Paused)
 				if c.Breaker {
 					state = "breaker"
@@ -221,8 +223,8 @@ func TestConsumersOfALargeFleet(t *testing.T) {
 		read(i, now-int64(i))
 	}
 	c := Over(afterPage{store, func() { read(all-1, now+1) }}, nil)
-	if found, err := c.Admin().Consumers(t.Context(), of.VHost, of.Name); err != nil || len(found) != all {
-		t.Errorf("%d of %d, %v", len(found), all, err)
+	if now, err := c.Admin().State(t.Context(), of.VHost, of.Name); err != nil || len(now.Consumers) != all {
+		t.Errorf("%d of %d, %v", len(now.Consumers), all, err)
 	}
 }
 

@@ -114,12 +114,6 @@ type Holding struct {
 	Cause Cause // why it is exhausted
 }
 
-// Paused returns the pause of a queue; nil without an error if the queue is not paused.
-func (a *Admin) Paused(ctx context.Context, vhost, queue string) (*Pause, error) {
-	h, err := a.fields(ctx, Queue{vhost, queue}, docPause)
-	return pauseOf(h, Queue{vhost, queue}), failed("paused", queue, err)
-}
-
 // pauseOf reads a pause; nil: the queue is not paused.
 func pauseOf(h map[string]string, of Queue) *Pause {
 	if h["paused"] != "1" {
@@ -133,18 +127,7 @@ func pauseOf(h map[string]string, of Queue) *Pause {
 	return p
 }
 
-// Consumers returns the processes that consumed a queue within the last minute, sorted by Consumer. A process that has
-// left is not among them. Compare Seen with Now: a process that was not seen for a few seconds is dead, or does not
-// reach the store.
-func (a *Admin) Consumers(ctx context.Context, vhost, queue string) ([]ConsumerState, error) {
-	paused, err := a.Paused(ctx, vhost, queue)
-	if err != nil {
-		return nil, err
-	}
-	found, err := a.consumers(ctx, Queue{vhost, queue}, paused)
-	return found, failed("consumers", queue, err)
-}
-
+// consumers returns the processes that consumed a queue within the last minute, sorted by Consumer.
 func (a *Admin) consumers(ctx context.Context, of Queue, paused *Pause) (out []ConsumerState, _ error) {
 	// A process moves to the front every second, so a later page may miss it. There are as few pages as can be.
 	for found, err := range a.pages(ctx, of, setConsumers, Entry{}, longPage) {

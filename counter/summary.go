@@ -46,8 +46,12 @@ type QueueState struct {
 	Paused      *Pause    // nil: the queue is not paused
 	Breaker     Breaker
 	Tombstones  Tombstones
-	Undecodable string          // the note of NoteUndecodable, of the last minute
-	Consumers   []ConsumerState // as Admin.Consumers returns them
+	Undecodable string // the note of NoteUndecodable, of the last minute
+
+	// Consumers are the processes that consumed the queue within the last minute, sorted by Consumer. A process that has
+	// left is not among them. Compare Seen with Time: one that was not seen for a few seconds is dead, or does not reach
+	// the store.
+	Consumers []ConsumerState
 }
 
 // State returns the data about a queue as a whole.

@@ -12,11 +12,11 @@ func TestWaiting(t *testing.T) {
 	for _, s := range stores(t) {
 		for _, want := range []Waiting{{}, {Messages: 2, For: 90 * time.Second, Why: "a b\n c"}, {Messages: 1, Why: why}} {
 			needOf(t, s.name, errOf(s.Control(t.Context(), "/", "orders", Reader{Token: "a", Consumer: "host", Waiting: want})))
-			all, err := s.Consumers(t.Context(), "/", "orders")
-			if err != nil || len(all) != 1 {
-				t.Fatalf("%s: %v, %v", s.name, all, err)
+			now, err := s.State(t.Context(), "/", "orders")
+			if err != nil || len(now.Consumers) != 1 {
+				t.Fatalf("%s: %v, %v", s.name, now.Consumers, err)
 			}
-			got := all[0].Waiting
+			got := now.Consumers[0].Waiting
 			if got.Messages != want.Messages || got.For != want.For || !strings.HasPrefix(want.Why, got.Why) ||
 				(got.Why == "") != (want.Why == "") || len(got.Why) > maxWaitingReason {
 				t.Errorf("%s: %+v, want %+v", s.name, got, want)
@@ -25,9 +25,9 @@ func TestWaiting(t *testing.T) {
 		// It stops, and its last report is not yet forgotten.
 		needOf(t, s.name, s.Pause(t.Context(), "/", "orders", Note{Why: "a test"}))
 		needOf(t, s.name, errOf(s.Control(t.Context(), "/", "orders", Reader{Token: "a", Consumer: "host", Stopped: true})))
-		all, err := s.Consumers(t.Context(), "/", "orders")
-		if err != nil || len(all) != 1 || !all[0].Paused || all[0].Waiting.Messages != 0 {
-			t.Errorf("%s: a stopped process holds messages: %+v, %v", s.name, all, err)
+		now, err := s.State(t.Context(), "/", "orders")
+		if err != nil || len(now.Consumers) != 1 || !now.Consumers[0].Paused || now.Consumers[0].Waiting.Messages != 0 {
+			t.Errorf("%s: a stopped process holds messages: %+v, %v", s.name, now.Consumers, err)
 		}
 	}
 }

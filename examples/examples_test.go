@@ -139,8 +139,8 @@ func (w world) awaitConsumers(t *testing.T, queue string, n int) {
 	need(t, err)
 	defer counts.Close()
 	proctest.Eventually(t, time.Minute, strconv.Itoa(n)+" consumers", func() bool {
-		all, err := counts.Admin().Consumers(t.Context(), w.conn.Config.Vhost, queue)
-		return err == nil && len(all) == n
+		now, err := counts.Admin().State(t.Context(), w.conn.Config.Vhost, queue)
+		return err == nil && len(now.Consumers) == n
 	})
 }
 

@@ -110,9 +110,9 @@ func TestOutage(t *testing.T) {
 func awaitOpen(t *testing.T, c *counter.Counter, queue string) {
 	t.Helper()
 	eventually(t, "an open breaker of "+queue, func() bool {
-		b, err := c.Admin().Breaker(t.Context(), "/", queue)
+		now, err := c.Admin().State(t.Context(), "/", queue)
 		need(t, err)
-		return !b.Open.IsZero()
+		return !now.Breaker.Open.IsZero()
 	})
 }
 

@@ -319,7 +319,8 @@ func (h *blockedLanes) decide(t *testing.T) *queueDecisions {
 
 func (h *blockedLanes) decideOnce(ctx context.Context, d *queueDecisions) error {
 	admin := h.counts.Admin()
-	pause, err := admin.Paused(ctx, "/", h.queue)
+	now, err := admin.State(ctx, "/", h.queue)
+	pause := now.Paused
 	if pause == nil || pause.Holding == nil || err != nil {
 		return err
 	}

@@ -406,8 +406,8 @@ func (s soak) run(t *testing.T) {
 	if v.tooEarly+v.atOnce > 0 || v.done != s.Messages {
 		t.Errorf("want 0, 0 and 0: %q; faults %q", v.examples[:min(len(v.examples), 5)], f.faults)
 	}
-	if d, err := f.store.Admin().Consumers(t.Context(), "/", f.spec.Queue); err != nil || len(d) == 0 {
-		t.Errorf("processes known to operators: %v, %v", d, err)
+	if d, err := f.store.Admin().State(t.Context(), "/", f.spec.Queue); err != nil || len(d.Consumers) == 0 {
+		t.Errorf("processes known to operators: %v, %v", d.Consumers, err)
 	}
 }
 

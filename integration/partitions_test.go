@@ -152,8 +152,8 @@ func TestPartitionedQueueIsOneQueue(t *testing.T) {
 	}
 	need(t, admin.Resume(t.Context(), "/", s.queue, counter.Note{}))
 	s.eventually("the message of the pause", func() bool { return len(s.seen()) == 9 })
-	if all, err := admin.Consumers(t.Context(), "/", s.queue); err != nil || len(all) != 1 {
-		t.Errorf("processes known to operators: %v, %v, want one", all, err)
+	if now, err := admin.State(t.Context(), "/", s.queue); err != nil || len(now.Consumers) != 1 {
+		t.Errorf("processes known to operators: %v, %v, want one", now.Consumers, err)
 	}
 
 	s.replay("c bad", "d bad")

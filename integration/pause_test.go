@@ -83,8 +83,8 @@ func handled(t *testing.T, spec child) (n int) {
 func readers(t *testing.T, c *counter.Counter, queue string) (states []counter.ConsumerState) {
 	t.Helper()
 	eventually(t, "a reply of the store", func() bool {
-		var err error
-		states, err = c.Admin().Consumers(t.Context(), "/", queue)
+		now, err := c.Admin().State(t.Context(), "/", queue)
+		states = now.Consumers
 		var store *counter.StoreError
 		if errors.As(err, &store) && store.Fault == counter.FaultSlow {
 			return false

@@ -20,12 +20,12 @@ type Breaker struct {
 }
 
 // breakerOf returns the part of a breaker that operators see; nil: it is closed, and no operator has a wish.
-func breakerOf(b counter.BreakerState) *Breaker {
+func breakerOf(b counter.Breaker, now time.Time) *Breaker {
 	out := &Breaker{Since: b.Doubt, Open: !b.Open.IsZero(), Next: b.Next}
 	if !b.Doubt.IsZero() {
 		out.Failed, out.Alike, out.Reason = len(b.Streak), min(b.Alike, len(b.Streak)), b.Reason
 	}
-	if b.Count.After(b.Now) {
+	if b.Count.After(now) {
 		out.Counting = b.Count
 	}
 	if out.Since.IsZero() && out.Counting.IsZero() {

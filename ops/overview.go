@@ -138,7 +138,7 @@ func (s *Summary) ofStore(kept counter.Summary) {
 		s.Waiting = &WaitingMessages{Messages: kept.Waiting.Messages, Since: kept.Time.Add(-kept.Waiting.For),
 			Why: kept.Waiting.Why}
 	}
-	if s.Breaker = breakerOf(counter.BreakerState{Breaker: kept.Breaker, Now: kept.Time}); s.Breaker.Stops() {
+	if s.Breaker = breakerOf(kept.Breaker, kept.Time); s.Breaker.Stops() {
 		s.Stopped = max(kept.Time.Sub(s.Breaker.Since), 0)
 	}
 	if kept.Paused != nil {

@@ -60,8 +60,8 @@ func (c Consumer) Silence() string {
 // planPause finds whether the queue is paused already, by whom and why.
 func planPause(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	p := &Pause{VHost: q.VHost, Queue: q.Name, Paused: true, Note: a.Note, why: a.Note, wait: a.Wait}
-	paused, err := q.Store.Paused(ctx, q.VHost, q.Name)
-	if paused != nil && paused.Holding == nil { // else the pause becomes the operator's
+	state, err := q.Store.State(ctx, q.VHost, q.Name)
+	if paused := state.Paused; paused != nil && paused.Holding == nil { // else the pause becomes the operator's
 		p.Before, p.Note = true, paused.Note
 	}
 	if err == nil && !p.Before && q.Unconsumed != nil {
@@ -115,15 +115,12 @@ func Unconsumed(ctx context.Context, conn *amqp.Connection, need inspect.Need) (
 // planResume finds the pause that a resume ends, and the breaker that it closes.
 func planResume(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	p := &Pause{VHost: q.VHost, Queue: q.Name, why: a.Note, count: a.Count}
-	paused, err := q.Store.Paused(ctx, q.VHost, q.Name)
+	state, err := q.Store.State(ctx, q.VHost, q.Name)
 	if err != nil {
 		return nil, err
 	}
-	state, err := q.Store.Breaker(ctx, q.VHost, q.Name)
-	if err != nil {
-		return nil, err
-	}
-	if p.Breaker = breakerOf(state); p.Breaker == nil && a.Count > 0 {
+	paused := state.Paused
+	if p.Breaker = breakerOf(state.Breaker, state.Time); p.Breaker == nil && a.Count > 0 {
 		p.Breaker = new(Breaker) // Patience may keep failures from being counted though it is closed
 	}
 	switch {
@@ -166,8 +163,8 @@ func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
 		}
 		if err = change(ctx, q.VHost, q.Name, p.why); errors.Is(err, already) {
 			p.Before, err = true, nil
-			if paused, _ := q.Store.Paused(ctx, q.VHost, q.Name); paused != nil { // by another operator meanwhile
-				p.Note = paused.Note
+			if state, _ := q.Store.State(ctx, q.VHost, q.Name); state.Paused != nil { // by another operator meanwhile
+				p.Note = state.Paused.Note
 			}
 		} else {
 			changed = true
@@ -180,9 +177,11 @@ func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
 	}
 	p.Done = true
 	for until := time.Now().Add(p.wait); p.Paused; {
-		if p.Consumers, err = q.Consumers(ctx); err != nil {
+		state, err := q.Store.State(ctx, q.VHost, q.Name)
+		if err != nil {
 			return fmt.Errorf("paused, but the store does not say which consumers have stopped: %w", err)
 		}
+		p.Consumers = seen(state.Consumers, state.Time)
 		if len(p.Running()) == 0 || !time.Now().Before(until) || !pause.For(ctx, 100*time.Millisecond) {
 			return nil
 		}
@@ -250,16 +249,6 @@ func (p *Pause) stopped() string {
 	}
 	return fmt.Sprintf("; %d of %s stopped", len(p.Consumers)-len(p.Running()),
 		printable.Plural(len(p.Consumers), "process"))
-}
-
-// Consumers returns the processes that consume the queue.
-func (q *Queue) Consumers(ctx context.Context) ([]Consumer, error) {
-	states, err := q.Store.Consumers(ctx, q.VHost, q.Name)
-	if err != nil || len(states) == 0 {
-		return nil, err
-	}
-	now, err := q.Store.Now(ctx)
-	return seen(states, now), err
 }
 
 // seen returns the processes that consume a queue, as they are now.

@@ -34,7 +34,7 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 		s.note("%v", state.Ignored)
 	}
 	s.Time, s.Undecodable, s.breaker = state.Time, state.Undecodable, state.Breaker
-	s.Breaker = breakerOf(counter.BreakerState{Breaker: state.Breaker, Now: state.Time})
+	s.Breaker = breakerOf(state.Breaker, state.Time)
 	s.Waiting, s.Processes = waitingBy(state.Consumers), seen(state.Consumers, state.Time)
 	s.pausedBy(state.Paused)
 	if s.Consumers > 0 && len(s.Processes) == 0 && len(s.Partitions) == 0 {

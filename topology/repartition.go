@@ -14,7 +14,7 @@ import (
 
 // Repartition changes the number of partitions of a queue to s.Partitions. It refuses unless every partition is empty
 // and has no consumer. It asks no store: before you call it, make sure that no lane of a partition is blocked
-// (counter.Counter.BlockedLanes) and that no consumer is paused (counter.Admin.Consumers), as strikes declare
+// (counter.Counter.BlockedLanes) and that no consumer is paused (counter.Admin.State), as strikes declare
 // --repartition does. Otherwise replays come into another partition, and the consumer goes on with the former number.
 // Before you lower the number, make sure that no quorum partition keeps rejected messages for its dead-letter route:
 // they are deleted with the partition. AMQP does not count them. The management API does (messages_dlx), but up to 10 s

@@ -260,7 +260,7 @@ func (o *consume) run(ctx context.Context, queue string, command []string) error
 	}
 	settings.Check.Management, settings.Check.HTTPClient = need.Management, need.HTTPClient
 	w := &worker{
-		consumer: settings, next: connect.After(conn, b.Dial), work: does, pauseOf: store.Admin().Paused,
+		consumer: settings, next: connect.After(conn, b.Dial), work: does, state: store.Admin().State,
 		idle: &idle{patience: o.exitWhenIdle},
 		log:  cli.NewLogger(o.Err, o.verbose, o.Cmd),
 	}

@@ -139,11 +139,11 @@ func (d *declare) change(ctx context.Context, b *connect.Broker, conn *amqp.Conn
 		return cli.Misusef("queue %s has %s, whose messages would come into other partitions; strikes lane list %s shows "+
 			"them", printable.Name(spec.Queue), printable.Plural(blocked, "blocked lane"), shell.Operands(spec.Queue))
 	}
-	processes, err := store.Admin().Consumers(ctx, b.VHost, spec.Queue)
+	state, err := store.Admin().State(ctx, b.VHost, spec.Queue)
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(processes, func(c counter.ConsumerState) bool { return c.Paused }) {
+	if slices.ContainsFunc(state.Consumers, func(c counter.ConsumerState) bool { return c.Paused }) {
 		return cli.Misusef("queue %s is paused, and its processes would go on with the former number: stop them first, or, "+
 			"if they were killed, wait a minute", printable.Name(spec.Queue))
 	}

@@ -263,13 +263,13 @@ func (c *lanes) replayAll(ctx context.Context, queue string) error {
 // warnIdle warns if a queue, which may be a partition of another one, is paused or has no consumer, because replayed
 // messages then wait in it. If wait is not zero, the command waits for each of them to be handled.
 func (q *dlq) warnIdle(ctx context.Context, queue, of string, wait time.Duration) {
-	var paused *counter.Pause
+	var state counter.QueueState
 	if q.store != nil { // if it does not answer, the replay says so
-		paused, _ = q.store.Admin().Paused(ctx, q.broker.VHost, of)
+		state, _ = q.store.Admin().State(ctx, q.broker.VHost, of)
 	}
 	var text string
 	switch {
-	case paused != nil:
+	case state.Paused != nil:
 		text = fmt.Sprintf("queue %s is paused: replayed messages wait there until it is resumed", printable.Name(of))
 	case !q.isConsumed(ctx, queue):
 		text = fmt.Sprintf("queue %s has no consumer: replayed messages wait there until one is started",

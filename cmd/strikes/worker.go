@@ -35,7 +35,7 @@ type worker struct {
 	idle     *idle
 	next     func(context.Context) (*amqp.Connection, error)
 	conn     atomic.Pointer[amqp.Connection] // of the session
-	pauseOf  func(ctx context.Context, vhost, queue string) (*counter.Pause, error)
+	state    func(ctx context.Context, vhost, queue string) (counter.QueueState, error)
 	log      *slog.Logger
 }
 
@@ -126,8 +126,9 @@ func (w *worker) paused(ctx context.Context) error {
 		return nil
 	}
 	queue := w.consumer.Queue
-	p, err := w.pauseOf(ctx, conn.Config.Vhost, queue)
-	if err != nil || p == nil {
+	state, _ := w.state(ctx, conn.Config.Vhost, queue)
+	p := state.Paused
+	if p == nil {
 		return nil
 	}
 	next := "to go on, run: strikes resume " + shell.Operands(queue)

@@ -51,8 +51,8 @@ func (p *plant) hold() {
 	p.consume(consumer.Consumer{Queue: "ledger", Ordered: true, HoldLanes: true, MaxRetries: -1})
 	proctest.Eventually(p.t, patience, "two blocked lanes", func() bool { return p.depth("bookings.dlq") == 4 })
 	proctest.Eventually(p.t, patience, "a message that holds its queue", func() bool {
-		pause, err := p.counter.Admin().Paused(p.t.Context(), p.vhost, "ledger")
-		return err == nil && pause != nil && pause.Holding != nil
+		now, err := p.counter.Admin().State(p.t.Context(), p.vhost, "ledger")
+		return err == nil && now.Paused != nil && now.Paused.Holding != nil
 	})
 }
 
