@@ -31,7 +31,7 @@ type Message struct {
 	// Record is the counter's record of the generation in which it died; nil: none.
 	Record *counter.Record
 
-	// Shared reports that Record is nil because it belongs to another message with the same ID.
+	// Shared reports that Record is nil because it belongs to a later message with the same ID.
 	Shared bool
 
 	// Foreign reports that its headers of strikes were written for another message or queue, so they count as absent. A

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
@@ -142,62 +141,35 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestOwn has several dead messages of one id, which are counted in one record. It describes the death of one.
-func TestOwn(t *testing.T) {
+// TestRecordOfALaterMessage: an id was used for two messages, which are counted in one record. One that died before the
+// last failed attempt has none.
+func TestRecordOfALaterMessage(t *testing.T) {
 	once := counter.Tokens{{Name: "a", Kind: counter.KindFailed}}
 	again := counter.Tokens{{Name: "a", Kind: counter.KindNotCounted}, {Name: "b", Kind: counter.KindFailed}}
-	const none, has = "", "boom"
 	for name, tc := range map[string]struct {
 		tokens counter.Tokens
-		ago    []time.Duration // of each death, before the record's last failed attempt
+		ago    time.Duration // of the death, before the record's last failed attempt
 		count  int64
-		want   []string
+		later  bool
 	}{
-		"one":                           {once, []time.Duration{0}, 1, []string{has}},
-		"one, the store's clock fast":   {once, []time.Duration{time.Minute}, 1, []string{has}},
-		"one that was stopped":          {again, []time.Duration{time.Second}, 1, []string{has}},
-		"the id was used again":         {again, []time.Duration{time.Minute, 0}, 1, []string{none, has}},
-		"and only the first is left":    {again, []time.Duration{time.Minute}, 1, []string{none}},
-		"and only the second is left":   {again, []time.Duration{-time.Second}, 1, []string{has}},
-		"within a second":               {again, []time.Duration{time.Second, 0}, 1, []string{none, has}},
-		"in the same second":            {again, []time.Duration{0, 0}, 1, []string{none, has}},
-		"two at the same time":          {once, []time.Duration{0, 0}, 1, []string{has, none}},
-		"two, the second found it dead": {once, []time.Duration{0, -time.Minute}, 1, []string{has, none}},
-		"3.10 keeps the first time":     {again, []time.Duration{time.Hour}, 3, []string{has}},
+		"one":                         {once, 0, 1, false},
+		"one, the store's clock fast": {once, time.Minute, 1, false},
+		"one that was stopped":        {again, time.Second, 1, false},
+		"the first of two":            {again, time.Minute, 1, true},
+		"the second of two":           {again, -time.Second, 1, false},
+		"within the clocks' accuracy": {again, 2 * time.Second, 1, false},
+		"3.10 keeps the first time":   {again, time.Hour, 3, false},
 	} {
-		var messages []*Message
-		for _, ago := range tc.ago {
-			r := counter.Record{State: counter.StateDeadLetter, Tokens: tc.tokens, LastTime: died, Reason: has}
-			messages = append(messages, &Message{ID: "17", Origin: Death{Queue: "orders", Time: died.Add(-ago), Count: tc.count},
-				Record: &r})
+		r := counter.Record{Message: counter.Message{ID: "17"}, State: counter.StateDeadLetter, Tokens: tc.tokens,
+			LastTime: died, Binds: died.Add(time.Hour), Reason: "boom"}
+		s := &fakeRecords{generations: map[string]counter.Record{"": r}}
+		m := &Message{ID: "17", Queue: "orders",
+			Origin: Death{Queue: "orders", Time: died.Add(-tc.ago), Count: tc.count, Reason: "rejected"}}
+		if err := (&joiner{records: s, vhost: "/"}).join(t.Context(), []*Message{m}); err != nil {
+			t.Fatal(err)
 		}
-		own(messages)
-		var got []string
-		for _, m := range messages {
-			got = append(got, m.Reason())
-			if m.Shared != (m.Record == nil) {
-				t.Errorf("%s: shared %v", name, m.Shared)
-			}
-		}
-		if diff := cmp.Diff(tc.want, got); diff != "" {
-			t.Errorf("%s: -want +got:\n%s", name, diff)
-		}
-	}
-}
-
-// TestOwnEach: messages of other ids, generations and queues are none of each other's concern.
-func TestOwnEach(t *testing.T) {
-	var messages []*Message
-	for _, of := range []counter.Message{{Queue: "orders", ID: "1"}, {Queue: "orders", ID: "1", Generation: "header:2"},
-		{Queue: "orders", ID: "2"}, {Queue: "eu", ID: "1"}} {
-		messages = append(messages, &Message{ID: of.ID, Queue: of.Queue, diedIn: of.Generation,
-			Origin: Death{Queue: of.Queue, Time: died},
-			Record: &counter.Record{State: counter.StateDeadLetter, LastTime: died}})
-	}
-	own(messages)
-	for _, m := range messages {
-		if m.Record == nil {
-			t.Errorf("%+v has no record", m)
+		if m.Shared != tc.later || (m.Record == nil) != tc.later {
+			t.Errorf("%s: shared %v, record %v", name, m.Shared, m.Record)
 		}
 	}
 }
