@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,8 +10,6 @@ import (
 	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
-
-	"github.com/strikesmq/strikes/counter"
 )
 
 // spans is a Tracer that notes its calls.
@@ -94,15 +91,4 @@ func TestConsumingTellsAProbe(t *testing.T) {
 			t.Errorf("calls: %v", calls)
 		}
 	})
-}
-
-// TestConsumerHandsOnItsSettings: a session gets the fields that both types have from the Consumer.
-func TestConsumerHandsOnItsSettings(t *testing.T) {
-	tracer, observer := &spans{}, observe(func(Event) {})
-	c := minimal()
-	c.Tracer, c.Observer, c.Counter = tracer, observer, counter.NewMemory(nil)
-	s, err := c.prepared(&amqp.Connection{}, nil)
-	if err != nil || s.Tracer != Tracer(tracer) || s.Observer == nil {
-		t.Error(errors.Join(err, errBoom))
-	}
 }
