@@ -17,7 +17,6 @@ type worker struct {
 	Member *member
 	Delay  *delayWorker
 	Replay *replayer
-	Trace  *traced
 	Serve  *endpoint
 }
 
@@ -34,8 +33,6 @@ func init() {
 			return w.Delay.run(ctx)
 		case w.Replay != nil:
 			return w.Replay.run(ctx)
-		case w.Trace != nil:
-			return w.Trace.run()
 		default:
 			return w.Serve.run(ctx)
 		}
