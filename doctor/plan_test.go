@@ -49,7 +49,7 @@ func examined(t *testing.T, changes ...func(*inspect.Facts)) inspect.Facts {
 }
 
 func toQueue(name string) broker.Binding {
-	return broker.Binding{Destination: name, DestinationType: "queue", Properties: "~"}
+	return broker.Binding{Destination: name, DestinationType: "queue"}
 }
 
 func changes(c ...func(*inspect.Facts)) []func(*inspect.Facts) { return c }

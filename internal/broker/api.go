@@ -309,7 +309,6 @@ type Binding struct {
 	DestinationType string `json:"destination_type"` // "queue" or "exchange"
 	Key             string `json:"routing_key"`
 	Arguments       Table  `json:"arguments"`
-	Properties      string `json:"properties_key"` // its name among those with the same source and destination
 }
 
 // Bindings returns the bindings from an exchange.
@@ -319,6 +318,5 @@ func (c *API) Bindings(ctx context.Context, vhost, exchange string) ([]Binding, 
 
 // AllBindings lists the bindings of a virtual host, with those of the default exchange.
 func (c *API) AllBindings(ctx context.Context, vhost string) ([]Binding, error) {
-	return fetch[[]Binding](ctx, c, "?columns=source,destination,destination_type,routing_key,arguments,properties_key",
-		"bindings", vhost)
+	return fetch[[]Binding](ctx, c, "?columns=source,destination,destination_type,routing_key,arguments", "bindings", vhost)
 }

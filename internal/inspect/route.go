@@ -115,13 +115,11 @@ func (g Graph) Trace(of broker.Queue) Route {
 	seen := map[state]bool{}
 	for next := []hop{first}; len(next) > 0; next = next[1:] {
 		s := next[0]
-		if !s.at.Exchange && s.at.Name == of.Name {
-			r.loop(Loop{s.through[:len(s.through)-1], s.delayed, s.last})
-			continue
-		}
 		switch {
 		case seen[s.state]:
 			continue
+		case !s.at.Exchange && s.at.Name == of.Name:
+			r.Loops = append(r.Loops, Loop{s.through[:len(s.through)-1], s.delayed, s.last})
 		case s.at.Exchange:
 			next = append(next, g.leave(s, of.Name, &r)...)
 		default:
@@ -240,15 +238,6 @@ func (r *Route) want(n Node) {
 func (r *Route) blind(why string) {
 	if !slices.Contains(r.Unseen, why) {
 		r.Unseen = append(r.Unseen, why)
-	}
-}
-
-// loop keeps one loop for each last binding.
-func (r *Route) loop(l Loop) {
-	if !slices.ContainsFunc(r.Loops, func(have Loop) bool {
-		return have.delayed == l.delayed && have.Exchange() == l.Exchange() && have.Last.Properties == l.Last.Properties
-	}) {
-		r.Loops = append(r.Loops, l)
 	}
 }
 

@@ -37,7 +37,7 @@ func traced(f Facts) Facts {
 }
 
 func toQueue(name, key string) broker.Binding {
-	return broker.Binding{Destination: name, DestinationType: "queue", Key: key, Properties: "~"}
+	return broker.Binding{Destination: name, DestinationType: "queue", Key: key}
 }
 
 func toExchange(name, key string) broker.Binding {
@@ -92,7 +92,7 @@ func TestLoopRule(t *testing.T) {
 		{"fanout, bound to both", changes(exchange("q.dlx", "fanout", toQueue("q.dlq", ""), toQueue("q", ""))), loop,
 			`come back to the queue through exchange "q.dlx"`},
 		{"fanout, bound to the queue alone", changes(exchange("q.dlx", "fanout", toQueue("q", ""))), loop,
-			"reach no other queue"},
+			`come back to the queue through exchange "q.dlx"`},
 		{"direct, its key", changes("x-dead-letter-routing-key=k", exchange("q.dlx", "direct", toQueue("d", "k"), toQueue("q",
 			"k"))), loop, `with the routing key "k"`},
 		{"direct, another key", changes("x-dead-letter-routing-key=k", exchange("q.dlx", "direct", toQueue("d", "k"),

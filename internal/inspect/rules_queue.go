@@ -29,13 +29,11 @@ func deadLetterQueueRule(f Facts, need Need, report func(Finding)) {
 			about(Say("dead-letter-queue-ttl", Vars{"ms": ms, "queue": quoted(q.Name), "unset": unset(q, broker.ArgTTL)}))
 		}
 		if q.Limited() && q.Type != "" {
-			severity, effect := fullEffect(f, q)
-			if severity == Error && f.keptElsewhere(q) {
-				severity = Warning
-				effect += "; another dead-letter queue keeps them"
+			x := Say("dead-letter-queue-limited", Vars{"queue": quoted(q.Name), "length": q.LengthText()})
+			if f.keptWhenFull(q) || f.keptElsewhere(q) {
+				x.Severity = Warning
 			}
-			about(Say("dead-letter-queue-limited", Vars{"queue": quoted(q.Name), "length": q.LengthText(),
-				"effect": effect}).as(severity))
+			about(x)
 		}
 		queueReturns(q, about)
 	}
@@ -63,24 +61,15 @@ func Unconsumed(q broker.Queue) (why []string) {
 	return why
 }
 
-// fullEffect says how a full dead-letter queue treats dead letters. A quorum queue refuses only publishes with
-// confirms, as at-least-once dead lettering makes them. Measured on 3.10.8 and 4.3.6.
-func fullEffect(f Facts, q broker.Queue) (Severity, string) {
+// keptWhenFull reports whether a dead-letter queue that is full loses no dead letter. It passes them on if it
+// dead-letters itself, or refuses them. A quorum queue refuses only publishes with confirms, as at-least-once dead
+// lettering makes them, and takes all others. Measured on 3.10.8 and 4.3.6.
+func (f Facts) keptWhenFull(q broker.Queue) bool {
 	_, on := q.DeadLetterExchange()
-	switch {
-	case q.DropsHead() && on:
-		return Warning, "each new dead letter moves the oldest through the queue's own dead-letter exchange"
-	case q.DropsHead():
-		return Error, "each new dead letter drops the oldest silently"
-	case q.Overflow() == "reject-publish-dlx" && on:
-		return Warning, "further dead letters go through the queue's own dead-letter exchange"
-	case f.KeepsDeadLetters():
-		return Warning, fmt.Sprintf("further dead letters stay in the queue %q and count against its length", f.Name)
-	case q.Type == broker.Quorum:
-		return Warning, "it takes dead letters beyond its limit, and refuses publishers"
+	if q.DropsHead() || q.Overflow() == "reject-publish-dlx" && on {
+		return on
 	}
-	return Error, "further dead letters are lost silently: only a quorum queue with at-least-once dead lettering " +
-		"keeps them"
+	return f.KeepsDeadLetters() || q.Type == broker.Quorum
 }
 
 // keptElsewhere reports whether every dead letter also reaches a queue other than q that keeps it.

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/strikesmq/strikes/internal/broker"
-	"github.com/strikesmq/strikes/internal/printable"
 )
 
 // lost is the severity of a route that loses dead letters.
@@ -153,15 +152,15 @@ func foreignPolicyRule(f Facts, _ Need, report func(Finding)) {
 	}
 }
 
-// loopRule judges whether dead letters come back to the queue. AllowDrop does not accept that: nothing is lost, but
+// loopRule judges whether dead letters come back to the queue, and names the first such route. AllowDrop does not accept that: nothing is lost, but
 // retries never end.
 func loopRule(f Facts, _ Need, report func(Finding)) {
 	now, later := f.sortLoops()
 	if len(now) > 0 {
-		report(Say(CodeLoop, Vars{"route": f.loopText(now), "break": f.breakLoop(now[0])}))
+		report(Say(CodeLoop, Vars{"route": now[0].text(f), "break": f.breakLoop(now[0])}))
 	}
 	if len(later) > 0 {
-		report(Say("dead-letter-delay-loop", Vars{"route": f.loopText(later), "last": later[0].LastQueue()}))
+		report(Say("dead-letter-delay-loop", Vars{"route": later[0].text(f), "last": later[0].LastQueue()}))
 	}
 }
 
@@ -177,23 +176,6 @@ func (f Facts) sortLoops() (now, later []Loop) {
 		}
 	}
 	return now, later
-}
-
-func (f Facts) loopText(loops []Loop) string {
-	var routes []string
-	for _, l := range loops {
-		if r := l.text(f); !slices.Contains(routes, r) {
-			routes = append(routes, r)
-		}
-	}
-	text := routes[0]
-	if others := len(routes) - 1; others > 0 {
-		text += ", and by " + printable.Plural(others, "other route")
-	}
-	if len(f.Route.Landings) == 0 && !f.Route.Open {
-		text += "; they reach no other queue"
-	}
-	return text
 }
 
 // text names the exchanges and queues of the loop, in order.
