@@ -145,10 +145,6 @@ func sick(b topo) []patient {
 			b.policy(q, map[string]any{"dead-letter-exchange": q + ".dlx", "delivery-limit": 500})
 			b.queue(q, amqp.Table{"x-queue-type": "classic"})
 		}, inspect.Need{}, "error no-dead-letter-exchange, warning policy-not-applied"},
-		{"two dead-letter exchanges", func(b topo, q string) {
-			on(quorum)(b, q)
-			b.policy(q, map[string]any{"dead-letter-exchange": "elsewhere"})
-		}, inspect.Need{}, "warning dead-letter-conflict"},
 		{"order, several consumers at once", on(quorum), ordered, "error not-single-active"},
 		{"order and priorities", on(classic, "x-max-priority", 5, "x-single-active-consumer", true), ordered,
 			"error priorities"},
@@ -293,6 +289,10 @@ func healthy(b topo) []patient {
 			b.way(q, "fanout", "")
 			b.policy(q, map[string]any{"dead-letter-exchange": q + ".dlx"})
 			b.queue(q, nil)
+		}, none, ""},
+		{"the argument wins over the policy", func(b topo, q string) {
+			on(quorum)(b, q)
+			b.policy(q, map[string]any{"dead-letter-exchange": "elsewhere"})
 		}, none, ""},
 		{"argument and policy agree", func(b topo, q string) {
 			on(quorum)(b, q)

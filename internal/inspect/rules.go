@@ -26,7 +26,6 @@ var All = []Rule{
 	awayRule,
 	loopRule,
 	strategyRule,
-	conflictRule,
 	closely(deadLetterQueueRule),
 	limitsRule,
 	closely(foreignPolicyRule),

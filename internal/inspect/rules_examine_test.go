@@ -148,10 +148,7 @@ func TestJudgeClosely(t *testing.T) {
 		{"full queue that refuses", changes("x-max-length=9"), plain, ""},
 		{"expires", changes("x-expires=9"), plain, "warning expires"},
 
-		{"conflict", changes("policy:dead-letter-exchange=x"), plain, "warning dead-letter-conflict"},
-		{"agreement", changes("policy:dead-letter-exchange=q.dlx"), plain, ""},
-		{"keys in conflict", changes("x-dead-letter-routing-key=a policy:dead-letter-routing-key=b"), plain,
-			"warning dead-letter-conflict"},
+		{"the argument wins over the policy", changes("policy:dead-letter-exchange=x"), plain, ""},
 
 		{"foreign policy", changes(policies(lazyHA)), plain, "warning policy-not-applied"},
 		{"foreign policy for a classic queue", changes(classic, policies(broker.Policy{Name: "p", ApplyTo: "queues",

@@ -120,21 +120,6 @@ func strategyRule(f Facts, need Need, report func(Finding)) {
 	}
 }
 
-// conflictRule looks for an argument that hides a policy's dead-letter setting.
-func conflictRule(f Facts, _ Need, report func(Finding)) {
-	for _, arg := range []string{broker.ArgDeadLetterExchange, broker.ArgDeadLetterKey} {
-		key := broker.PolicyKey(arg)
-		byArgument, a := f.Args[arg].(string)
-		byPolicy, p := f.Policy[key].(string)
-		if a && p && byArgument != byPolicy {
-			report(Say("dead-letter-conflict", Vars{
-				"arg": arg, "key": key, "argument": quoted(byArgument), "other": quoted(byPolicy),
-				"policy": policyText(f.Queue, key),
-			}))
-		}
-	}
-}
-
 // foreignPolicyRule looks for policies that were meant for the queue and do not apply.
 func foreignPolicyRule(f Facts, _ Need, report func(Finding)) {
 	if !f.PolicyKnown {
