@@ -9,15 +9,8 @@
 // Publish returns nil only when the broker has confirmed the message and did not return it. Any error is an [*Error].
 // Its Undecided field says what to do. If it is true, the message may or may not be in a queue: publish it again with
 // the returned id. Consumers may then receive it twice, under one id. If it is false, the message is in no queue.
-//
-//   - [ErrUnroutable]: no bound queue takes it.
-//   - [ErrNacked]: a queue refused it or could not store it.
-//   - [ErrRefused]: the broker closed the channel over it (no such exchange, no permission, too large), or refuses
-//     the connection.
-//   - [ErrInvalid]: it cannot be sent as AMQP; nothing was sent.
-//   - [ErrConnectionLost]: the connection or the channel ended before the confirm.
-//   - [ErrClosed]: the Publisher is closed; nothing was sent.
-//   - the error of ctx: the caller stopped waiting.
+// errors.Is finds [ErrUnroutable], [ErrNacked], [ErrRefused], [ErrInvalid], [ErrConnectionLost] or [ErrClosed] in it, or
+// the error of a ctx that ended the wait. Each of them says when it is returned.
 //
 // # Connections
 //

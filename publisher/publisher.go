@@ -75,7 +75,7 @@ func New(dial func(context.Context) (*amqp.Connection, error), opts *Options) (*
 
 // Publish publishes msg to exchange and waits for the broker's confirm. The exchange "" is the default exchange, whose
 // key is the name of a queue. Publish always returns the MessageId. The error is an *Error unless the broker confirmed
-// the message and did not return it; the package comment lists the kinds.
+// the message and did not return it.
 //
 // Publish sets a missing MessageId, and a DeliveryMode of zero to Persistent; amqp.Transient stays. The rest is sent
 // unchanged.
