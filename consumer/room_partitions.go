@@ -180,7 +180,7 @@ func (r *partitionRoom) keep(all, ctx context.Context, conn *amqp.Connection, p 
 	before := r.s.rooms // those of this process on the queue
 	defer func() { before.close() }()
 	said, failed := "", time.Time{}
-	for n, wait := 1, firstWait; ; n++ {
+	for n, tries := 1, 0; ; n++ {
 		s := r.session(conn, p, before)
 		before = s.rooms
 		if from := deadLettersFrom(n, time.Now(), failed); from.After(s.deadLettersFrom) { // its node may have just started
@@ -210,9 +210,10 @@ func (r *partitionRoom) keep(all, ctx context.Context, conn *amqp.Connection, p 
 		if s.link == nil { // it did not consume
 			failed = time.Now()
 		}
-		if time.Since(began) > steady {
-			wait, said = firstWait, ""
+		if tries++; time.Since(began) > steady {
+			tries, said = 1, ""
 		}
+		wait := doubled(firstWait, lastWait, tries)
 		log, level := s.Logger, slog.LevelWarn
 		if isMissing(err) {
 			log = log.With("fix", fmt.Sprintf("if the partition was deleted, declare it again: "+
@@ -227,7 +228,6 @@ func (r *partitionRoom) keep(all, ctx context.Context, conn *amqp.Connection, p 
 		if !pause.For(ctx, wait) {
 			return nil
 		}
-		wait = min(2*wait, lastWait)
 	}
 }
 
@@ -236,12 +236,6 @@ func isMissing(err error) bool {
 	var reply *amqp.Error
 	return errors.As(err, &reply) && reply.Code == amqp.NotFound
 }
-
-// The waits between two sessions on a partition.
-const (
-	firstWait = 100 * time.Millisecond
-	lastWait  = 2 * time.Second
-)
 
 // session returns a session on a partition. It follows one with the rooms before.
 func (r *partitionRoom) session(conn *amqp.Connection, p int, before rooms) *session {

@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer/internal/bound"
@@ -18,6 +17,12 @@ import (
 
 // steady is how long a session has to last before the next one is tried without delay.
 const steady = 10 * time.Second
+
+// The waits between two sessions on a connection or a partition.
+const (
+	firstWait = 100 * time.Millisecond
+	lastWait  = 2 * time.Second
+)
 
 // tellAgain is how often Run logs that it still has no connection.
 const tellAgain = time.Minute
@@ -59,8 +64,6 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	if dial == nil {
 		return fmt.Errorf("consumer: queue %q: dial is nil: it opens a connection for each session", c.Queue)
 	}
-	delays := backoff.NewExponentialBackOff()
-	delays.InitialInterval, delays.MaxInterval = 100*time.Millisecond, 2*time.Second
 	log, after := c.logger(), newLate()
 	defer after.close()
 	var kept rooms
@@ -69,7 +72,7 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 	var failed time.Time // the last attempt to consume that failed
 	var told time.Time   // when it last logged that it has no connection
 	var err error
-	careful := false
+	careful, tries := false, 0
 	for n := 1; ; n++ {
 		began, before, connected, serving := time.Now(), err, false, false
 		err = c.runSession(ctx, dial, &kept, func(s *session) {
@@ -94,10 +97,10 @@ func (c *Consumer) Run(ctx context.Context, dial func(context.Context) (*amqp.Co
 			failed = time.Now()
 		}
 		careful = decideCareful(careful, err)
-		if time.Since(began) > steady {
-			delays.Reset()
+		if tries++; time.Since(began) > steady {
+			tries = 1
 		}
-		delay := redialDelay(delays.NextBackOff(), err)
+		delay := redialDelay(jitter(doubled(firstWait, lastWait, tries)), err)
 		switch {
 		case connected:
 			told = time.Time{}
