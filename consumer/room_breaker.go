@@ -112,14 +112,13 @@ func (r *breakerRoom) beforeSettlement(ctx context.Context, d *delivery, next st
 }
 
 // around reads the breaker until the session has ended. So the store also hears of a success during a stop.
-func (r *breakerRoom) around(ctx context.Context, _ *amqp.Connection,
-	consume func(context.Context) error) (again bool, err error) {
+func (r *breakerRoom) around(ctx context.Context, _ *amqp.Connection, consume func(context.Context) error) error {
 	reading, end := context.WithCancel(context.WithoutCancel(ctx))
 	var keeping sync.WaitGroup
 	keeping.Go(func() { r.gate.run(reading) })
 	defer keeping.Wait()
 	defer end()
-	return false, consume(ctx)
+	return consume(ctx)
 }
 
 // beside fetches fresh messages when the gate asks for them.

@@ -157,7 +157,7 @@ func (o *outage) start() *outageProc {
 	}
 	if r := find[*breakerRoom](p.s.rooms); r != nil {
 		beside.Go(func() {
-			_, _ = r.around(ctx, nil, func(ctx context.Context) error { <-ctx.Done(); return nil })
+			_ = r.around(ctx, nil, func(ctx context.Context) error { <-ctx.Done(); return nil })
 		})
 	}
 	beside.Go(func() {

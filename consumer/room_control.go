@@ -45,16 +45,19 @@ func (r *controlRoom) close() {
 
 // around calls consume with a context that a pause ends, or waits until a paused queue is resumed. Another session
 // follows a pause, because the topology may have changed since the check.
-func (r *controlRoom) around(ctx context.Context, conn *amqp.Connection,
-	consume func(context.Context) error) (again bool, err error) {
+func (r *controlRoom) around(ctx context.Context, conn *amqp.Connection, consume func(context.Context) error) error {
 	r.control.Start()
 	if paused, err := r.awaitResume(ctx, conn); paused || err != nil || ctx.Err() != nil {
-		return paused, err
+		r.s.end()
+		return err
 	}
 	session, end := r.control.Consuming(ctx)
 	defer end()
-	err = consume(session)
-	return session.Err() != nil && ctx.Err() == nil, err
+	err := consume(session)
+	if session.Err() != nil {
+		r.s.end()
+	}
+	return err
 }
 
 // awaitResume returns once the queue is not paused, or ctx is done. It reports whether it was paused, and an error if

@@ -75,12 +75,12 @@ func (r *delayRoom) check(ctx context.Context, conn *amqp.Connection) error {
 	return nil
 }
 
-func (r *delayRoom) around(ctx context.Context, _ *amqp.Connection, consume func(context.Context) error) (bool, error) {
+func (r *delayRoom) around(ctx context.Context, _ *amqp.Connection, consume func(context.Context) error) error {
 	err := consume(ctx)
 	if r.end != nil {
 		_ = bound.Within(closeTimeout, r.end)
 	}
-	return false, err
+	return err
 }
 
 // trouble returns why the session cannot use the delay queues, empty if it can, and whether the virtual host has

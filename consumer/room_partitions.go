@@ -86,10 +86,9 @@ const spareChannels = 4
 
 // around runs sessions on the partitions of the deal until ctx is done or the connection is lost. It does not run while
 // the broker is away. The deal is not read then, so others get the partitions.
-func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
-	_ func(context.Context) error) (again bool, err error) {
+func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection, _ func(context.Context) error) (err error) {
 	if most, need := int(conn.Config.ChannelMax), r.s.Partitions+spareChannels; most > 0 && most < need {
-		return false, refusal{fmt.Errorf("consumer: queue %q: the connection may have %d channels, and %d partitions need "+
+		return refusal{fmt.Errorf("consumer: queue %q: the connection may have %d channels, and %d partitions need "+
 			"%d: raise channel_max in the URL or at the broker", r.s.Queue, most, r.s.Partitions, need)}
 	}
 	inner, end := context.WithCancel(ctx)
@@ -161,7 +160,7 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection,
 		stop()
 	}
 	r.tell(func() { r.idle = false })
-	return false, err
+	return err
 }
 
 // close leaves the deal if Run was stopped while it dialled.

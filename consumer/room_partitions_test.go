@@ -155,7 +155,7 @@ func TestUndecodableInAPartition(t *testing.T) {
 				}
 				return false, nil
 			}
-			_, err := room.around(t.Context(), &amqp.Connection{}, nil)
+			err := room.around(t.Context(), &amqp.Connection{}, nil)
 			if careful = decideCareful(careful, err); !strings.Contains(err.Error(), "partition orders.50") {
 				t.Error(err)
 			}
@@ -229,7 +229,7 @@ func TestAStopBetweenTwoConnectionsLeavesTheDeal(t *testing.T) {
 				stop()
 				return false, nil
 			}
-			_, _ = room.around(ctx, &amqp.Connection{}, nil)
+			_ = room.around(ctx, &amqp.Connection{}, nil)
 			stop()
 			if stops == 0 {
 				if store.left {

@@ -25,8 +25,8 @@ type room interface {
 	// check is called before a session consumes. Its error ends the session.
 	check(ctx context.Context, conn *amqp.Connection) error
 
-	// around calls consume, which serves the session. It reports whether another session on conn is to follow.
-	around(ctx context.Context, conn *amqp.Connection, consume func(context.Context) error) (again bool, err error)
+	// around calls consume, which serves the session.
+	around(ctx context.Context, conn *amqp.Connection, consume func(context.Context) error) error
 
 	// beside runs while the session receives, until ctx ends.
 	beside(ctx context.Context)
@@ -87,17 +87,11 @@ func (rs rooms) check(ctx context.Context, conn *amqp.Connection) error {
 	return nil
 }
 
-func (rs rooms) around(ctx context.Context, conn *amqp.Connection,
-	consume func(context.Context) error) (again bool, err error) {
+func (rs rooms) around(ctx context.Context, conn *amqp.Connection, consume func(context.Context) error) error {
 	if len(rs) == 0 {
-		return false, consume(ctx)
+		return consume(ctx)
 	}
-	inner := false
-	again, err = rs[0].around(ctx, conn, func(ctx context.Context) (err error) {
-		inner, err = rs[1:].around(ctx, conn, consume)
-		return err
-	})
-	return again || inner, err
+	return rs[0].around(ctx, conn, func(ctx context.Context) error { return rs[1:].around(ctx, conn, consume) })
 }
 
 func (rs rooms) close() {
@@ -115,8 +109,8 @@ func (noRoom) beforeSettlement(_ context.Context, _ *delivery, next step) (step,
 }
 func (noRoom) mark(*delivery, *counter.Attempt)              {}
 func (noRoom) check(context.Context, *amqp.Connection) error { return nil }
-func (noRoom) around(ctx context.Context, _ *amqp.Connection, consume func(context.Context) error) (bool, error) {
-	return false, consume(ctx)
+func (noRoom) around(ctx context.Context, _ *amqp.Connection, consume func(context.Context) error) error {
+	return consume(ctx)
 }
 func (noRoom) beside(context.Context) {}
 func (noRoom) close()                 {}

@@ -210,8 +210,8 @@ func (s *session) amidRooms(ctx context.Context, conn *amqp.Connection,
 	session, end := context.WithCancel(ctx)
 	defer end()
 	s.end = end
-	again, err = s.rooms.around(session, conn, consume)
-	return again || session.Err() != nil && ctx.Err() == nil, err
+	err = s.rooms.around(session, conn, consume)
+	return session.Err() != nil && ctx.Err() == nil, err
 }
 
 // isRefused reports whether the broker, the store or a check refused, as opposed to being out of reach; before is the

@@ -57,7 +57,7 @@ func (p *simProc) share() {
 	s.consuming = func() {}
 	room.serve = p.servePartition
 	p.serving.Go(func() {
-		_, _ = room.around(p.ctx, &amqp.Connection{}, nil) // its ends are seen at the broker
+		_ = room.around(p.ctx, &amqp.Connection{}, nil) // its ends are seen at the broker
 		p.over.Store(true)
 	})
 }

@@ -148,7 +148,7 @@ func (r *conductRun) consume(ctx context.Context, c Consumer, k *control.Control
 			r.note(conductEntry{Do: "refuse", answered: true})
 			return
 		}
-		paused, err := s.rooms.around(ctx, &amqp.Connection{}, func(ctx context.Context) error {
+		paused, err := s.amidRooms(ctx, &amqp.Connection{}, func(ctx context.Context) error {
 			return s.serve(ctx, r.open())
 		})
 		if !paused || err != nil || ctx.Err() != nil {
