@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -13,18 +12,11 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-const maxFile = 1 << 20
-
 // token reads the token. Its file is read for every attempt, because a token expires and its file is replaced.
 func (o Options) token() (string, error) {
-	f, err := os.Open(o.TokenFile)
-	if err != nil {
-		return "", unreadable(err)
-	}
-	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxFile))
-	if err != nil {
-		return "", unreadable(err)
+	raw, err := os.ReadFile(o.TokenFile)
+	if err != nil { // it quotes the path
+		return "", &setting.FieldError{Field: "--http-token-file", Want: "a file that can be read", Value: err.Error()}
 	}
 	token := strings.TrimSpace(string(raw))
 	if token == "" || safe(token) == "" || strings.ContainsRune(token, ' ') {
@@ -32,11 +24,6 @@ func (o Options) token() (string, error) {
 			Value: "another content"}
 	}
 	return token, nil
-}
-
-// unreadable returns the error for a token file that cannot be read. The error of os quotes the path.
-func unreadable(err error) error {
-	return &setting.FieldError{Field: "--http-token-file", Want: "a file that can be read", Value: err.Error()}
 }
 
 // misconfigured reports whether the endpoint and this consumer do not agree on TLS, which no wait repairs.
