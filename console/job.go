@@ -168,31 +168,19 @@ func (j *job) result(r deadletter.Result, err error) string {
 var errNoDrop = formError("no directory for the files of a drop; start the console with --drop-dir, or set " +
 	"Options.DropDir and Options.Encode")
 
-// keeper writes the dead letters that a job drops to a file of the console. It opens the file with the first dead
-// letter, because none may match, or the audit may refuse the job.
-type keeper struct {
-	c    *Console
-	j    *job
-	from string // the dead-letter queue
-	file *os.File
-}
-
-// keep returns nil once the messages are on disk.
-func (k *keeper) keep(messages []*deadletter.Message) (err error) {
-	if k.file == nil {
-		name := fmt.Sprintf("%.80s-%s.ndjson", unsafe.ReplaceAllString(k.j.Queue, "_"),
-			time.Now().UTC().Format("20060102T150405.000000Z"))
-		dir := k.c.opts.DropDir
-		k.file, err = os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err == nil {
-			err = ops.SyncDir(dir)
-		}
-		if err != nil {
-			return fmt.Errorf("nothing is dropped: %w", err)
-		}
-		k.j.update(func(s *jobState) { s.File = name })
+// dropFile makes the file of a job that drops, and shows its name.
+func (c *Console) dropFile(j *job) (*os.File, error) {
+	name := fmt.Sprintf("%.80s-%s.ndjson", unsafe.ReplaceAllString(j.Queue, "_"),
+		time.Now().UTC().Format("20060102T150405.000000Z"))
+	file, err := os.OpenFile(filepath.Join(c.opts.DropDir, name), os.O_CREATE|os.O_EXCL|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		err = ops.SyncDir(c.opts.DropDir)
 	}
-	return ops.Keep(k.file, k.c.opts.Encode, k.from, messages)
+	if err != nil {
+		return file, fmt.Errorf("nothing is dropped: %w", err)
+	}
+	j.update(func(s *jobState) { s.File = name })
+	return file, nil
 }
 
 // unsafe are the characters that a file name does not take from a queue's.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -178,11 +179,7 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return c.start(w, j, run)
-}
-
-func (c *Console) start(w http.ResponseWriter, j *job, run jobWork) error {
-	err := c.jobs.begin(c.base, j, func(ctx context.Context) {
+	err = c.jobs.begin(c.base, j, func(ctx context.Context) {
 		if err := c.guarded(func() { c.runJob(ctx, j, run) }); err != nil {
 			j.update(func(s *jobState) { s.Ended, s.Result = time.Now(), "what was done is not known: "+err.Error() })
 		}
@@ -216,15 +213,18 @@ func (c *Console) prepare(ctx context.Context, j *job, rate float64) (jobWork, e
 		return nil, errNoDrop
 	}
 	return func(ctx context.Context, begin func() error) (deadletter.Result, error) {
-		file := keeper{c: c, j: j, from: from}
-		done, err := q.Drop(ctx, f, j.Of, func(messages []*deadletter.Message) error {
-			if err := begin(); err != nil {
+		var file *os.File
+		done, err := q.Drop(ctx, f, j.Of, func(messages []*deadletter.Message) (err error) {
+			if err = begin(); err == nil && file == nil { // none may match, or the audit may refuse the job
+				file, err = c.dropFile(j)
+			}
+			if err != nil {
 				return err
 			}
-			return file.keep(messages)
+			return ops.Keep(file, c.opts.Encode, from, messages)
 		})
-		if file.file != nil {
-			err = errors.Join(err, file.file.Close())
+		if file != nil {
+			err = errors.Join(err, file.Close())
 		}
 		return done, err
 	}, nil
