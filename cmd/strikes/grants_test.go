@@ -52,7 +52,7 @@ func TestGrants(t *testing.T) {
 			store: allSteps}, "", ""},
 		{[]string{"status", "Q"}, grants{tag: "management", store: countsDead}, "Q.dlq holds", ""},
 		{[]string{"status", "Q", "--dead-letter-queue", "Q.dlq"}, grants{read: "Q Q.dlq", store: countsDead}, "holds 2", ""},
-		{[]string{"status", "--limit", "0"}, grants{tag: "management", store: countsDead}, "m3: attempt 2", ""},
+		{[]string{"status", "--limit", "0"}, grants{tag: "management", store: countsDead}, "m3, attempt 2", ""},
 		{[]string{"dead", "list", "Q"}, grants{tag: "management", store: countsDead}, "no stock", ""},
 		{[]string{"dead", "list", "--groups", "Q"}, grants{tag: "management", store: countsDead}, "no stock", ""},
 		{[]string{"dead", "list", "--error", "no stock", "Q"}, grants{tag: "management", store: countsDead}, "no stock", ""},

@@ -303,7 +303,7 @@ func TestStatusAsksASilentStoreOnce(t *testing.T) {
 	for _, args := range [][]string{{"status", queue}, {"status"}} {
 		code, out, errs := called(t, append(args, "--amqp-url", brokerURL(t), "--management-url", managementURL(t),
 			"--prefix", queue, "--store-url", "redis://"+silent.Addr().String()+"?read_timeout=200ms")...)
-		if code != cli.ExitUnreachable || !strings.Contains(out+errs, "0 messages ready") == (len(args) == 2) ||
+		if code != cli.ExitUnreachable || !strings.Contains(out+errs, "\n0 messages ready") == (len(args) == 2) ||
 			!strings.Contains(errs, "store slow") {
 			t.Errorf("%q: exit code %d: %s%s", args, code, out, errs)
 		}
