@@ -35,8 +35,8 @@ func (s Summary) Facts(now time.Time) (all []Fact) {
 		if said = b.Reason; said != "" {
 			said = ": " + printable.Line(said, longestFact)
 		}
-		add(true, "bad", "no progress for %s%s; %s failed, none succeeded, nothing is counted", printable.Rough(now.Sub(b.Since)),
-			said, printable.Plural(b.Failed, "message"))
+		add(true, "bad", "no progress for %s%s; %s failed, none succeeded, nothing is counted",
+			printable.Rough(now.Sub(b.Since)), said, printable.Plural(b.Failed, "message"))
 		said = b.Reason
 	} else if b != nil {
 		add(true, "", "%s", b.Text(now))
