@@ -146,8 +146,9 @@ func headline(s queueView) string {
 		add(f.Severity == inspect.Error, "%s", ops.InShort(f))
 	}
 	add(s.Paused != nil && len(going) > 0, "paused, but %s not stopped yet", plural(len(going), "consumer"))
-	if s.Breaker.Stops() {
-		add(true, "%s", noProgress(s.Breaker, s.Time))
+	if b := s.Breaker; b.Stops() {
+		add(true, "no progress for %s: %s failed, none succeeded", printable.Rough(s.Time.Sub(b.Since)),
+			plural(b.Failed, "message"))
 	}
 	switch {
 	case s.Holding != nil:
@@ -178,11 +179,6 @@ func headline(s queueView) string {
 		add(s.Dead.Still > 0, "%s", plural(s.Dead.Still, "dead letter"))
 	}
 	return strings.Join(facts[:min(len(facts), 3)], ", ")
-}
-
-func noProgress(b *ops.Breaker, now time.Time) string {
-	return fmt.Sprintf("no progress for %s: %s failed, none succeeded", printable.Rough(now.Sub(b.Since)),
-		plural(b.Failed, "message"))
 }
 
 // stuck are the blocking messages without those that may have left the queue.

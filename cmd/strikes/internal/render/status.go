@@ -40,7 +40,7 @@ func Status(s ops.Status) string {
 		if len(s.Partitions) > 0 {
 			from = "PARTITION"
 		}
-		p.add("undecoded  %s: %s", undecodable, printable.Line(s.Undecodable, 300))
+		p.add("undecoded  a message ends every session that receives it: %s", printable.Line(s.Undecodable, 300))
 		p.add("           a quorum queue dead-letters it at its delivery limit; on a queue without one stop the consumers, " +
 			"and")
 		p.add("           strikes dead drop --dead-letter-queue %s --undecodable --to FILE %s", from, queue)
@@ -278,6 +278,3 @@ func (p *page) delayQueues(all []ops.DelayQueue) {
 			printable.Plural(lost, "message"))
 	}
 }
-
-// undecodable is the fact about a queue whose consumers noted such a message.
-const undecodable = "a message ends every session that receives it"
