@@ -212,7 +212,7 @@ func TestListEndsWhenItIsTold(t *testing.T) {
 			cancel()
 		}
 		_, isMemory := c.store.(*memoryStore)
-		if n != page || len(errs) != 1 || !errors.Is(errs[0], context.Canceled) ||
+		if n != page/4 || len(errs) != 1 || !errors.Is(errs[0], context.Canceled) ||
 			errors.As(errs[0], new(*StoreError)) == isMemory {
 			t.Errorf("after the context was canceled: %d records of the first page, then %v", n, errs)
 		}

@@ -19,17 +19,18 @@ import (
 const page = 200
 
 // List yields the records of a queue that are failing, running or dead-lettered, the last written first, to the second:
-// the newest failure, unless an attempt began since. It omits those that NoteRemoved noted. List reads page by page, so
+// the newest failure, unless an attempt began since. They have no TTL, and those that NoteRemoved noted are omitted.
+// List reads page by page, so
 // it neither blocks the store nor holds the whole list. A record that is written meanwhile moves to the front and may
 // be missed. List yields an error once and stops.
 func (a *Admin) List(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		of := Queue{vhost, queue}
-		next, stop := iter.Pull2(a.records(ctx, of, setIndex))
+		next, stop := iter.Pull2(a.records(ctx, of, setIndex, Entry{}))
 		defer stop()
 		live, err, more := next()
-		for dead, deadErr := range a.records(ctx, of, setDead) {
-			for ; more && (err != nil || deadErr == nil && live.score >= dead.score); live, err, more = next() {
+		for dead, deadErr := range a.records(ctx, of, setDead, Entry{}) {
+			for ; more && (err != nil || deadErr == nil && live.at.Score >= dead.at.Score); live, err, more = next() {
 				if !yield(live.Record, failed("list", queue, err)) || err != nil {
 					return
 				}
@@ -46,7 +47,7 @@ func (a *Admin) List(ctx context.Context, vhost, queue string) iter.Seq2[Record,
 // Live is List without the dead-lettered records.
 func (a *Admin) Live(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		for r, err := range a.records(ctx, Queue{vhost, queue}, setIndex) {
+		for r, err := range a.records(ctx, Queue{vhost, queue}, setIndex, Entry{}) {
 			if !yield(r.Record, failed("list", queue, err)) {
 				return
 			}
@@ -54,28 +55,25 @@ func (a *Admin) Live(ctx context.Context, vhost, queue string) iter.Seq2[Record,
 	}
 }
 
-// scored is a record with its score in a set.
-type scored struct {
+// listed is a record with its place in a set.
+type listed struct {
 	Record
-	score int64
+	at Entry
 }
 
-// records yields the records of a set of records, the highest score first. It omits those that expired, and values that
-// another program wrote to their keys.
-func (a *Admin) records(ctx context.Context, of Queue, set string) iter.Seq2[scored, error] {
-	return func(yield func(scored, error) bool) {
-		for found, err := range a.pages(ctx, of, set, Entry{}, page) {
-			var records []*Record
-			if err == nil {
-				records, err = a.read(ctx, of, namesOf("", found))
-			}
+// records yields the records of a set of records after a place, in its order. It omits those that expired, and values
+// that another program wrote to their keys.
+func (a *Admin) records(ctx context.Context, of Queue, set string, after Entry) iter.Seq2[listed, error] {
+	return func(yield func(listed, error) bool) {
+		for p, err := range a.readPages(ctx, of, set, after, page/4, math.MaxInt) {
 			if err != nil {
-				yield(scored{}, err)
+				yield(listed{}, err)
 				return
 			}
-			for i, r := range records {
-				is := r != nil && (set == setDead) == (r.State == StateDeadLetter)
-				if is && !yield(scored{*r, found[i].Score}, nil) {
+			for i, text := range p.texts {
+				r, ok := parseRecord(of, text)
+				is := ok && (set == setDead) == (r.State == StateDeadLetter)
+				if is && !yield(listed{r, p.entries[i]}, nil) {
 					return
 				}
 			}
@@ -99,16 +97,9 @@ func (a *Admin) Dead(ctx context.Context, vhost, queue, after string) iter.Seq2[
 			yield(Dead{}, failed("dead", queue, err))
 			return
 		}
-		for p, err := range a.readPages(ctx, Queue{vhost, queue}, setDead, from, page/4, math.MaxInt) {
-			if err != nil {
-				yield(Dead{}, failed("dead", queue, err))
+		for r, err := range a.records(ctx, Queue{vhost, queue}, setDead, from) {
+			if !yield(Dead{r.Record, placeOf(r.at)}, failed("dead", queue, err)) {
 				return
-			}
-			for i, text := range p.texts {
-				r, _ := parseRecord(Queue{vhost, queue}, text)
-				if r.State == StateDeadLetter && !yield(Dead{r, placeOf(p.entries[i])}, nil) {
-					return
-				}
 			}
 		}
 	}
