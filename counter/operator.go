@@ -28,16 +28,13 @@ const byOperator = "operator"
 // has failed that often already is dead-lettered at its next step. A pause for the message ends. After another error
 // than ErrNoRecord and ErrOver it may be set or not. It is safe to repeat.
 func (a *Admin) LimitMessage(ctx context.Context, m Message, attempts int, n Note) error {
-	err := checkNote(n)
 	if attempts < 0 || attempts > rules.MaxLimit {
-		err = setting.New("attempts", attempts, fmt.Sprintf("0 to %d", rules.MaxLimit))
+		return failed("limit message", m.Queue, setting.New("attempts", attempts, fmt.Sprintf("0 to %d", rules.MaxLimit)))
 	}
-	if err != nil {
-		return failed("limit message", m.Queue, err)
-	}
-	return a.decide(ctx, "limit message", m, n, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
+	take := func(r *Record, q *rules.Queue, _ Note, now time.Time) (Reply, time.Duration) {
 		return rules.Limit(r, q, attempts, now)
-	})
+	}
+	return a.decide(ctx, "limit message", m, n, take)
 }
 
 // Reset clears one generation of a message: its counts, tombstone, wait, suspicion and own limit. The note, the fence
@@ -45,18 +42,18 @@ func (a *Admin) LimitMessage(ctx context.Context, m Message, attempts int, n Not
 // the dead-letter queue stays there. Reset does not stop an open attempt; if that fails, it is the first one counted.
 // A pause for the message ends. After an error other than ErrNoRecord it may or may not be done; it is safe to repeat.
 func (a *Admin) Reset(ctx context.Context, m Message, n Note) error {
-	if err := checkNote(n); err != nil {
-		return failed("reset", m.Queue, err)
-	}
-	n = keptNote(n)
-	return a.decide(ctx, "reset", m, n, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
-		return rules.Reset(r, q, n, now)
-	})
+	return a.decide(ctx, "reset", m, n, rules.Reset)
 }
 
 // decide takes an operator's step, and ends a pause for its message. A refusal of the rule is an error.
-func (a *Admin) decide(ctx context.Context, verb string, m Message, n Note, take rule) error {
-	switch reply, err := a.change(ctx, verb, m, take); {
+func (a *Admin) decide(ctx context.Context, verb string, m Message, n Note,
+	take func(*Record, *rules.Queue, Note, time.Time) (Reply, time.Duration)) error {
+	if err := checkNote(n); err != nil {
+		return failed(verb, m.Queue, err)
+	}
+	n = keptNote(n)
+	by := func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) { return take(r, q, n, now) }
+	switch reply, err := a.change(ctx, verb, m, by); {
 	case err != nil:
 		return err
 	case reply.Code == rules.ReplyNone:
@@ -76,19 +73,12 @@ func (a *Admin) decide(ctx context.Context, verb string, m Message, n Note, take
 // before keeps its first Note. A pause for the message ends. After an error other than ErrNoRecord and ErrOver it may
 // or may not be skipped; it is safe to repeat.
 func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
-	if err := checkNote(n); err != nil {
-		return failed("skip", m.Queue, err)
-	}
-	n = keptNote(n)
-	err := a.decide(ctx, "skip", m, n, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) {
-		return rules.Skip(r, q, n, now)
-	})
-	if err != nil {
+	if err := a.decide(ctx, "skip", m, n, rules.Skip); err != nil {
 		return err
 	}
 	// An announcement lets the process that holds the message end its wait. Those that are over go.
 	of := Queue{m.VHost, m.Queue}
-	err = a.insist(ctx, of, nil, func(now time.Time, _ []Doc) (change Change, err error) {
+	err := a.insist(ctx, of, nil, func(now time.Time, _ []Doc) (change Change, err error) {
 		past, err := a.store.Page(ctx, of, setSkips, Entry{Score: now.UnixMilli()}, page)
 		until, name := now.Add(skipAnnounced), member(m.ID, m.Generation)
 		for _, e := range past {
