@@ -178,7 +178,8 @@ func (b *Base) Failed(err error) error {
 	case b.Gone(err), errors.As(err, &network):
 		fault = counter.FaultUnreachable
 	}
-	text := oneLine(err.Error())
+	// pgx writes each dial on a line.
+	text := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error())
 	if b.Password != "" && !errors.Is(err, ErrSchema) { // its text names the command, even if the password is "strikes"
 		text = setting.Hide(text, b.Password)
 	}
@@ -189,26 +190,6 @@ func (b *Base) Failed(err error) error {
 		err = redacted{err, text}
 	}
 	return &counter.StoreError{Fault: fault, Err: err}
-}
-
-// oneLine puts the dials of pgx, which have a line each, on one line. It omits a dial with TLS that the server refused
-// if pgx then dialled without TLS, and a dial that failed like the one before it.
-func oneLine(text string) string {
-	doing, lines, several := strings.Cut(text, ":\n\t")
-	if !several {
-		return text
-	}
-	var dials []string
-	for dial := range strings.SplitSeq(lines, "\n\t") {
-		if n := len(dials) - 1; n >= 0 {
-			at, noTLS := strings.CutSuffix(dials[n], "tls error: server refused TLS connection")
-			if dial == dials[n] || noTLS && strings.HasPrefix(dial, at) {
-				dials = dials[:n]
-			}
-		}
-		dials = append(dials, dial)
-	}
-	return doing + ": " + strings.Join(dials, "; ")
 }
 
 // redacted is an error whose text had a password, had several lines, or did not say what to do.
