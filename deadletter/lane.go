@@ -127,16 +127,18 @@ type laneRead struct {
 // laneWork is the work on one lane.
 type laneWork struct {
 	*laneRead
-	l      Lane
-	state  *counter.LaneState
-	whole  bool      // all positions are dropped, not the first alone
-	begun  time.Time // the first reading for this pass; zero: there was none
-	found  []*Message
-	named  []counter.Message // of each of those
-	plan   counter.LanePlan
-	passed bool             // there was a pass
-	until  counter.Position // the last position at the first reading: none behind it is given up as missing
-	result LaneResult
+	l       Lane
+	state   *counter.LaneState
+	drops   bool      // the first position is to be dropped
+	whole   bool      // and then all others
+	replays bool      // what is left is published
+	begun   time.Time // the first reading for this pass; zero: there was none
+	found   []*Message
+	named   []counter.Message // of each of those
+	plan    counter.LanePlan
+	passed  bool             // there was a pass
+	until   counter.Position // the last position at the first reading: none behind it is given up as missing
+	result  LaneResult
 
 	published []counter.Position // by the last pass
 	err       error              // of the last pass
@@ -148,8 +150,30 @@ type laneWork struct {
 // publishes the first alone, and the others once that is handled. The consumer runs them in their order, whatever else
 // reaches the queue, and dead-letters new messages of the lane meanwhile, so it takes several passes. It is safe to end
 // at any moment, to repeat, and to run twice at the same time.
-func (q *Queue) ReplayLane(ctx context.Context, l Lane) (result LaneResult, err error) {
-	endErr := q.ReplayLanes(ctx, []Lane{l}, func(_ Lane, r LaneResult, laneErr error) error {
+func (q *Queue) ReplayLane(ctx context.Context, l Lane) (LaneResult, error) {
+	return q.workOn(ctx, &laneWork{l: l, replays: true})
+}
+
+// DropFirst takes off and gives up the message that blocks a lane. If there is a next message, it blocks the lane then.
+// ReplayLane replays those that are left.
+func (q *Queue) DropFirst(ctx context.Context, l Lane) (LaneResult, error) {
+	return q.workOn(ctx, &laneWork{l: l, drops: true})
+}
+
+// ReleaseLane is DropFirst, and then ReplayLane if messages are left.
+func (q *Queue) ReleaseLane(ctx context.Context, l Lane) (LaneResult, error) {
+	return q.workOn(ctx, &laneWork{l: l, drops: true, replays: true})
+}
+
+// DropLane takes off and gives up all messages of a lane, which releases it. New ones that arrive meanwhile are given
+// up too.
+func (q *Queue) DropLane(ctx context.Context, l Lane) (LaneResult, error) {
+	return q.workOn(ctx, &laneWork{l: l, drops: true, whole: true})
+}
+
+// workOn works on one lane.
+func (q *Queue) workOn(ctx context.Context, w *laneWork) (result LaneResult, err error) {
+	endErr := q.workOnAll(ctx, []*laneWork{w}, func(_ Lane, r LaneResult, laneErr error) error {
 		result, err = r, laneErr
 		return nil
 	})
@@ -163,7 +187,15 @@ func (q *Queue) ReplayLane(ctx context.Context, l Lane) (result LaneResult, err 
 // reason why it stays blocked. If ended returns an error, ReplayLanes stops and returns that error. It then also
 // calls ended with that error for each other lane that it has changed.
 func (q *Queue) ReplayLanes(ctx context.Context, lanes []Lane, ended func(Lane, LaneResult, error) error) error {
-	r, work, err := q.beginLanes(ctx, lanes)
+	var work []*laneWork
+	for _, l := range lanes {
+		work = append(work, &laneWork{l: l, replays: true})
+	}
+	return q.workOnAll(ctx, work, ended)
+}
+
+func (q *Queue) workOnAll(ctx context.Context, work []*laneWork, ended func(Lane, LaneResult, error) error) error {
+	r, err := q.beginLanes(ctx, work)
 	if err != nil {
 		return err
 	}
@@ -208,15 +240,23 @@ func (w *laneWork) pass(ctx context.Context, pub *publisher.Publisher) (publishe
 	if w.state == nil {
 		return nil, nil
 	}
+	if first := w.l.First; w.drops {
+		if w.l.First = (counter.Position{}); first != w.l.First && first != w.state.First() { // it is compared once
+			return nil, w.fail(ErrLaneChanged, "")
+		}
+	}
 	if w.result.Passes == w.l.Passes {
 		return nil, w.fail(ErrLaneBusy, "")
+	}
+	if replaced, err := w.dropReplaced(ctx); replaced { // the lane is read again
+		return nil, err
+	}
+	if w.drops {
+		return nil, w.drop(ctx)
 	}
 	most := 1
 	if w.passed {
 		most = len(w.state.Open)
-	}
-	if replaced, err := w.dropReplaced(ctx); replaced { // the lane is read again
-		return nil, err
 	}
 	missing := w.firstMissing()
 	if w.l.Missing && len(w.plan.Publish) == 0 && len(w.plan.Missing) > 0 && len(missing) > 0 {
@@ -232,100 +272,40 @@ func (w *laneWork) pass(ctx context.Context, pub *publisher.Publisher) (publishe
 }
 
 // conclude waits until the consumer handled the messages that a pass published. It reports whether the work on the lane
-// is over: it is released, or an error ends it.
+// is over: nothing is left to do, or an error ends it.
 func (w *laneWork) conclude(ctx context.Context) (over bool, err error) {
-	if w.state == nil {
+	switch {
+	case w.err != nil:
+		return true, w.err
+	case w.state == nil && w.drops && !w.whole:
+		return true, w.fail(counter.ErrNotBlocked, "")
+	case w.state == nil:
 		w.result.Released = true
 		return true, nil
+	case w.result.Released, !w.drops && !w.replays:
+		return true, nil
 	}
-	if err = w.err; err == nil {
-		err = w.await(ctx, w.published)
-	}
+	err = w.await(ctx, w.published)
 	return err != nil, err
 }
 
-// DropFirst takes off and gives up the message that blocks a lane. If there is a next message, it blocks the lane then.
-// ReplayLane replays those that are left.
-func (q *Queue) DropFirst(ctx context.Context, l Lane) (LaneResult, error) {
-	return q.dropLane(ctx, l, false)
-}
-
-// ReleaseLane is DropFirst, and then ReplayLane if messages are left.
-func (q *Queue) ReleaseLane(ctx context.Context, l Lane) (LaneResult, error) {
-	dropped, err := q.DropFirst(ctx, l)
-	if err != nil || dropped.Released {
-		return dropped, err
-	}
-	result, err := q.ReplayLane(ctx, l)
-	result.Dropped, result.Missing = result.Dropped+dropped.Dropped, result.Missing+dropped.Missing
-	result.Undecided = append(dropped.Undecided, result.Undecided...)
-	return result, err
-}
-
-// DropLane takes off and gives up all messages of a lane, which releases it. New ones that arrive meanwhile are given
-// up too.
-func (q *Queue) DropLane(ctx context.Context, l Lane) (LaneResult, error) {
-	return q.dropLane(ctx, l, true)
-}
-
-func (q *Queue) dropLane(ctx context.Context, l Lane, whole bool) (LaneResult, error) {
-	r, work, err := q.beginLanes(ctx, []Lane{l})
-	if err != nil {
-		return LaneResult{}, err
-	}
-	defer r.finish(ctx) // also if the lane was released after its dead letters were taken
-	w := work[0]
-	w.whole = whole
-	for begun := false; ; begun = true {
-		_, err := r.read(ctx, work)
-		switch {
-		case err == nil && w.state == nil && whole:
-			w.result.Released = true
-			return w.result, nil
-		case err == nil && w.state == nil:
-			err = w.fail(counter.ErrNotBlocked, "")
-		}
-		if err != nil {
-			return w.result, err
-		}
-		var again bool
-		if !begun && l.First != (counter.Position{}) && l.First != w.state.First() {
-			err = w.fail(ErrLaneChanged, "")
-		} else if again, err = w.dropReplaced(ctx); !again {
-			err = w.drop(ctx)
-		}
-		r.finish(ctx)
-		if err != nil || w.result.Released || !again && !whole {
-			return w.result, err
-		}
-	}
-}
-
-func (q *Queue) beginLanes(ctx context.Context, lanes []Lane) (*laneRead, []*laneWork, error) {
+func (q *Queue) beginLanes(ctx context.Context, work []*laneWork) (*laneRead, error) {
 	r := &laneRead{q: q}
-	var work []*laneWork
-	for _, l := range lanes {
+	for _, w := range work {
 		switch {
-		case l.Queue == "":
-			return nil, nil, fmt.Errorf("deadletter: %w", setting.New("Queue", "", "the work queue of the lane"))
-		case l.Store == nil:
-			return nil, nil, fmt.Errorf("deadletter: %w", setting.New("Store", nil, "a *counter.Admin"))
+		case w.l.Queue == "":
+			return nil, fmt.Errorf("deadletter: %w", setting.New("Queue", "", "the work queue of the lane"))
+		case w.l.Store == nil:
+			return nil, fmt.Errorf("deadletter: %w", setting.New("Store", nil, "a *counter.Admin"))
 		}
-		l.Passes, l.Wait = cmp.Or(l.Passes, lanePasses), cmp.Or(l.Wait, laneWait)
-		work = append(work, &laneWork{laneRead: r, l: l})
+		w.laneRead, w.l.Passes, w.l.Wait = r, cmp.Or(w.l.Passes, lanePasses), cmp.Or(w.l.Wait, laneWait)
 	}
-	if err := q.validate(); err != nil {
-		return nil, nil, err
-	}
-	if err := q.mayRead(); err != nil {
-		return nil, nil, err
-	}
-	var err error
-	if r.vhost, err = q.vhost(ctx); err != nil {
-		return nil, nil, err
+	err := cmp.Or(q.validate(), q.mayRead())
+	if err == nil {
+		r.vhost, err = q.vhost(ctx)
 	}
 	r.notes = notes{records: q.Records, vhost: r.vhost}
-	return r, work, nil
+	return r, err
 }
 
 // vhost asks the broker, on a connection of its own.
@@ -338,7 +318,7 @@ func (q *Queue) vhost(ctx context.Context) (string, error) {
 	return conn.Config.Vhost, nil
 }
 
-// drop gives up the first message of the lane, or all that were read.
+// drop gives up the first message of the lane, or all that were read. After the first, none is dropped any more.
 func (w *laneWork) drop(ctx context.Context) error {
 	at := map[int64][]*Message{}
 	open, found := w.state.Open, w.plan.Found
@@ -374,6 +354,7 @@ func (w *laneWork) drop(ctx context.Context) error {
 	if w.result.Released, err = w.giveUp(ctx, open); err != nil {
 		return err
 	}
+	w.drops = w.whole
 	w.result.Dropped, w.result.Missing = w.result.Dropped+len(open), w.result.Missing+missing
 	if err = w.settle(letters); err != nil {
 		w.result.Undecided = remember(w.result.Undecided, letters...)
