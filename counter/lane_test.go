@@ -2,161 +2,14 @@ package counter
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/strikesmq/strikes/counter/rules"
-	"github.com/strikesmq/strikes/internal/servertest"
 )
-
-// laneUnderTest is a store, and when it began to number its lanes: that differs from store to store.
-type laneUnderTest struct {
-	store
-	since map[string]int64
-}
-
-func laneStores(t testing.TB) []*laneUnderTest {
-	var all []*laneUnderTest
-	for _, s := range stores(t) {
-		all = append(all, &laneUnderTest{s, map[string]int64{}})
-	}
-	return all
-}
-
-// said is the reply of a store, without its times.
-func (s *laneUnderTest) said(lane string, r LaneReply) string {
-	if r.Position.Number > 0 {
-		s.since[lane] = r.Position.Since
-	}
-	return fmt.Sprint(r.Code, " ", r.Position.Number)
-}
-
-func (s *laneUnderTest) position(lane string, n int64, old bool) Position {
-	if n == 0 {
-		return Position{}
-	}
-	since := cmp.Or(s.since[lane], 1)
-	if old {
-		since = 7
-	}
-	return Position{Since: since, Number: n}
-}
-
-func (s *laneUnderTest) show(t *rapid.T, queue, lane string) string {
-	t.Helper()
-	held, _, err := s.Lanes(t.Context(), "/", queue, math.MaxInt)
-	needOf(t, s.name, err)
-	var b strings.Builder
-	for _, h := range held {
-		if h.Since.IsZero() {
-			t.Fatalf("%s: lane %q is held since no time", s.name, h.Lane)
-		}
-		if h.Lane == lane {
-			fmt.Fprintf(&b, "by %q, %d;", h.By, h.Messages)
-		}
-	}
-	behind, err := s.Blocked(t.Context(), "/", queue, time.Minute)
-	fmt.Fprint(&b, behind, err)
-	state, err := s.Lane(t.Context(), "/", queue, lane)
-	if errors.Is(err, ErrNotBlocked) {
-		return b.String() + "free"
-	}
-	needOf(t, s.name, err)
-	fmt.Fprint(&b, len(held), state.Last, state.Messages, state.Open, state.letters, state.names)
-	return b.String()
-}
-
-// TestLanesModel takes random steps on every store, and compares the replies and the stored lanes.
-func TestLanesModel(t *testing.T) {
-	servertest.Long(t)
-	runs := 0
-	all := laneStores(t)
-	rapid.Check(t, func(t *rapid.T) {
-		runs++
-		queue := fmt.Sprint("lanes", runs)
-		for _, s := range all {
-			s.since = map[string]int64{}
-		}
-		lanes := rapid.SampledFrom([]string{"", "kd 4", "\xff", strings.Repeat("x", 2000)})
-		owners := rapid.SampledFrom([]string{"s1", "s2", "s3"})
-		ids := rapid.SampledFrom([]string{"", "a", "b", "c d", "e"})
-		generations := rapid.SampledFrom([]string{"", "", "g1", "g2"})
-		both := func(t *rapid.T, what string, do func(s *laneUnderTest) string) {
-			t.Helper()
-			want := do(all[0])
-			for _, s := range all[1:] {
-				if got := do(s); got != want {
-					t.Fatalf("%s: %s said %q, %s %q", what, all[0].name, want, s.name, got)
-				}
-			}
-		}
-		number := int64(0)
-		t.Repeat(map[string]func(*rapid.T){
-			"own": func(t *rapid.T) {
-				before, owner := rapid.OneOf(owners, rapid.Just("")).Draw(t, "before"), rapid.OneOf(owners, rapid.Just("")).Draw(t,
-					"owner")
-				both(t, "own", func(s *laneUnderTest) string {
-					got, err := s.OwnLanes(t.Context(), "/", queue, before, owner)
-					held, errHeld := s.BlockedLanes(t.Context(), "/", queue)
-					page, errPage := s.NextBlocked(t.Context(), "/", queue, BlockedPage{})
-					slices.Sort(page.Lanes)
-					return fmt.Sprint(got, err, held, errHeld, page.Lanes, page.Last, errPage)
-				})
-			},
-			"step": func(t *rapid.T) {
-				number += rapid.SampledFrom([]int64{0, 1, 1, 1}).Draw(t, "later")
-				lane, position, old := lanes.Draw(t, "lane"), rapid.Int64Range(0, 6).Draw(t, "position"),
-					rapid.IntRange(0, 9).Draw(t,
-						"old") == 0
-				step := LaneStep{
-					Message: Message{VHost: "/", Queue: queue, ID: ids.Draw(t, "id"), Generation: generations.Draw(t, "generation")},
-					Lane:    lane,
-					First:   rapid.SampledFrom([]string{"", "", "g1", "g2"}).Draw(t, "first"),
-					Act:     LaneAct(rapid.IntRange(1, 3).Draw(t, "act")), Owner: owners.Draw(t, "owner"), Number: max(number, 1),
-					Redelivered: rapid.Bool().Draw(t, "again"),
-				}
-				both(t, fmt.Sprintf("%+v at %d", step, position), func(s *laneUnderTest) string {
-					step.Position = s.position(lane, position, old)
-					got, err := s.StepLane(t.Context(), step)
-					return s.said(lane, got) + fmt.Sprint(err)
-				})
-			},
-			"note": func(t *rapid.T) {
-				lane, letter := lanes.Draw(t, "lane"), Message{ID: ids.Draw(t, "id"), Generation: generations.Draw(t, "generation")}
-				position, publishing := rapid.Int64Range(1, 6).Draw(t, "position"), rapid.Bool().Draw(t, "publishing")
-				both(t, "note", func(s *laneUnderTest) string {
-					note := s.NoteReplayed
-					if publishing {
-						note = s.NotePublished
-					}
-					return fmt.Sprint(note(t.Context(), "/", queue, lane, []LaneLetter{{letter, s.position(lane, position, false)}}))
-				})
-			},
-			"drop": func(t *rapid.T) {
-				lane, position, old := lanes.Draw(t, "lane"), rapid.Int64Range(1, 6).Draw(t, "position"),
-					rapid.IntRange(0, 9).Draw(t,
-						"old") == 0
-				both(t, "drop", func(s *laneUnderTest) string {
-					released, err := s.DropPositions(t.Context(), "/", queue, lane, []Position{s.position(lane, position, old),
-						s.position(lane, position+1, old)})
-					return fmt.Sprint(released, err)
-				})
-			},
-			"": func(t *rapid.T) {
-				lane := lanes.Draw(t, "shown")
-				both(t, "kept", func(s *laneUnderTest) string { return s.show(t, queue, lane) })
-			},
-		})
-	})
-}
 
 func TestPositionText(t *testing.T) {
 	for _, p := range []Position{{Since: 1, Number: 1}, {Since: 946684800013487, Number: 20_000}} {
@@ -304,7 +157,7 @@ func TestLanePlanByOrder(t *testing.T) {
 // A request that arrives twice blocks its message once, though an operator has replayed the message in between. The
 // second position would have no dead letter, and would block the lane until it is dropped.
 func TestRepeatedLaneStep(t *testing.T) {
-	for _, s := range laneStores(t) {
+	for _, s := range stores(t) {
 		step := LaneStep{Message: Message{VHost: "/", Queue: "repeated", ID: "m"}, Lane: "a", Act: LaneBlock, Owner: "o",
 			Number: 1}
 		need(t, errOf(s.OwnLanes(t.Context(), "/", step.Queue, "", step.Owner)))
