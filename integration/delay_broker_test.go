@@ -95,7 +95,9 @@ func TestDelayBrokerKilled(t *testing.T) {
 		need(t, rabbit.Start(t.Context()))
 		proctest.Eventually(t, 2*time.Minute, "each message finished", func() bool {
 			makeDue(fresh) // a failure may have been counted after the kill
-			return v.is(func() bool { return len(v.succeeded) == len(ids) })()
+			v.mu.Lock()
+			defer v.mu.Unlock()
+			return len(v.succeeded) == len(ids)
 		})
 	}
 	eventually(t, "the queues are empty", func() bool {

@@ -3,7 +3,6 @@ package integration
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
@@ -47,51 +46,12 @@ func fitDelayQueue(r counter.Reply) counter.Reply {
 	return r
 }
 
-// visits are the attempts at messages, by id.
-type visits struct {
-	mu        sync.Mutex
-	fails     func(id string, attempt int) error // the result of an attempt, counted from 1
-	attempts  map[string]int
-	succeeded map[string]int
-	outcomes  map[consumer.Outcome]int
-}
-
-func newVisits(fails func(id string, attempt int) error) *visits {
-	return &visits{fails: fails, attempts: map[string]int{}, succeeded: map[string]int{},
-		outcomes: map[consumer.Outcome]int{}}
-}
-
 // once fails the first attempt at each message.
 func once(_ string, attempt int) error {
 	if attempt == 1 {
 		return errors.New("not yet")
 	}
 	return nil
-}
-
-func (v *visits) Observe(_ context.Context, e consumer.Event) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.outcomes[e.Outcome]++
-}
-
-func (v *visits) handle(_ context.Context, d amqp.Delivery) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.attempts[d.MessageId]++
-	if err := v.fails(d.MessageId, v.attempts[d.MessageId]); err != nil {
-		return err
-	}
-	v.succeeded[d.MessageId]++
-	return nil
-}
-
-func (v *visits) is(f func() bool) func() bool {
-	return func() bool {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		return f()
-	}
 }
 
 // consume consumes until the test ends. Each consumer may have an observer of its own.
@@ -110,9 +70,7 @@ func (q *delayQueue) publishMany(n int) (ids []string) {
 // attempts.
 func (q *delayQueue) wantOnce(v *visits, ids []string, most int) {
 	q.t.Helper()
-	eventually(q.t, "each message handled", v.is(func() bool {
-		return len(v.succeeded) == len(ids)
-	}))
+	v.wait(q.t, "each message handled", func() bool { return len(v.succeeded) == len(ids) })
 	eventually(q.t, "empty delay queues", func() bool { return q.held(q.t) == 0 })
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -133,9 +91,7 @@ func TestDelayStoreForgets(t *testing.T) {
 	q.consume(consumer.Consumer{Counter: hurried{counterOn(t, store.URL, ""), time.Hour, quick / 2},
 		DelayAbove: time.Minute}, v, v)
 	ids := q.publishMany(20)
-	eventually(t, "all moved", v.is(func() bool {
-		return v.outcomes[consumer.OutcomeMove] >= len(ids)
-	}))
+	v.wait(t, "all moved", func() bool { return v.outcomes[consumer.OutcomeMove] >= len(ids) })
 	do(t, client(t, store), "FLUSHALL")
 	q.wantOnce(v, ids, 2)
 }

@@ -61,46 +61,70 @@ func (q *delayQueue) hasten() {
 	}
 }
 
-// seen are the attempts that a consumer made.
-type seen struct {
-	mu       sync.Mutex
-	attempts []string
-	headers  []amqp.Table
-	keys     []string // the exchange and the routing key of each
-	bodies   []string // of those that succeeded
-	outcomes []consumer.Outcome
+// visits are the attempts at messages.
+type visits struct {
+	mu         sync.Mutex
+	fails      func(id string, attempt int) error // the result of an attempt at a message, counted from 1
+	deliveries []amqp.Delivery                    // of all attempts
+	attempts   map[string]int                     // at each id
+	succeeded  map[string]int
+	outcomes   map[consumer.Outcome]int
 }
 
-func (s *seen) Observe(_ context.Context, e consumer.Event) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.outcomes = append(s.outcomes, e.Outcome)
+func newVisits(fails func(id string, attempt int) error) *visits {
+	return &visits{fails: fails, attempts: map[string]int{}, succeeded: map[string]int{},
+		outcomes: map[consumer.Outcome]int{}}
+}
+
+func (v *visits) Observe(_ context.Context, e consumer.Event) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.outcomes[e.Outcome]++
+}
+
+func (v *visits) handle(_ context.Context, d amqp.Delivery) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.deliveries = append(v.deliveries, d)
+	v.attempts[d.MessageId]++
+	if err := v.fails(d.MessageId, v.attempts[d.MessageId]); err != nil {
+		return err
+	}
+	v.succeeded[d.MessageId]++
+	return nil
+}
+
+// wait returns once f is true.
+func (v *visits) wait(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	proctest.Within(t, time.Minute, func() error {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if !f() {
+			return fmt.Errorf("%s: attempts %v, outcomes %v", what, v.attempts, v.outcomes)
+		}
+		return nil
+	})
 }
 
 // run consumes until the test ends, with a handler that asks for each message again after the result of delay; zero:
 // it succeeds.
-func (q *delayQueue) run(above time.Duration, delay func(number int) time.Duration) *seen {
+func (q *delayQueue) run(above time.Duration, delay func(attempt int) time.Duration) *visits {
 	q.t.Helper()
-	s := &seen{}
+	v := newVisits(func(_ string, attempt int) error {
+		if wait := delay(attempt); wait != 0 {
+			return consumer.RetryAfter(errors.New("not yet"), wait)
+		}
+		return nil
+	})
 	ready := make(chan bool, 1)
 	c := consumer.Consumer{
-		Queue: q.name, Counter: q.store, DelayAbove: above, Observer: s, MaxRetries: 9, Consuming: func(bool) {
+		Queue: q.name, Counter: q.store, DelayAbove: above, Observer: v, Handler: v.handle, MaxRetries: 9,
+		Consuming: func(bool) {
 			select {
 			case ready <- true:
 			default:
 			}
-		},
-		Handler: func(ctx context.Context, d amqp.Delivery) error {
-			a, _ := consumer.AttemptFrom(ctx)
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.attempts = append(s.attempts, fmt.Sprintf("%s %d", d.MessageId, a.Number))
-			s.headers, s.keys = append(s.headers, d.Headers), append(s.keys, d.Exchange+" "+d.RoutingKey)
-			if wait := delay(a.Number); wait != 0 {
-				return consumer.RetryAfter(errors.New("not yet"), wait)
-			}
-			s.bodies = append(s.bodies, string(d.Body))
-			return nil
 		},
 	}
 	runConsumer(q.t, c, consumer.Dialer(q.url, amqp.Config{}))
@@ -109,20 +133,7 @@ func (q *delayQueue) run(above time.Duration, delay func(number int) time.Durati
 	case <-time.After(time.Minute):
 		q.t.Fatal("the consumer does not begin")
 	}
-	return s
-}
-
-// wait returns once f is true of the events in s.
-func (s *seen) wait(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	proctest.Within(t, time.Minute, func() error {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !f() {
-			return fmt.Errorf("%s: %v, %v", what, s.attempts, s.outcomes)
-		}
-		return nil
-	})
+	return v
 }
 
 // TestDelayMoves delays messages on a real broker: a copy waits, comes back with the count and the routing key, and a
@@ -149,43 +160,35 @@ func TestDelayMoves(t *testing.T) {
 	q.bind(q.name, "order.*", "amq.topic")
 	q.sendTo("amq.topic", "order.paid", amqp.Publishing{MessageId: id, Headers: headers, Priority: 7, DeliveryMode: 2})
 	s.wait(t, "moved twice", func() bool {
-		return slices.Contains(s.outcomes, consumer.OutcomeMove) && countOf(s.outcomes, consumer.OutcomeMove) >= 2
+		return s.outcomes[consumer.OutcomeMove] >= 2
 	})
 	records, err := q.store.Get(t.Context(), q.conn.Config.Vhost, q.name, id)
 	if err != nil || len(records) != 1 || records[0].Failures != 1 || records[0].Move.Top < 2 {
 		t.Fatalf("records %+v, %v", records, err)
 	}
-	if got := s.attempts; len(got) != 1 {
-		t.Errorf("attempts %v: a message that waits for 400 days was handled again", got)
+	if got := s.attempts[id]; got != 1 {
+		t.Errorf("%d attempts: a message that waits for 400 days was handled again", got)
 	}
 	need(t, q.store.Reset(t.Context(), records[0].Message, counter.Note{By: "test", Why: "it is due now"}))
-	s.wait(t, "handled", func() bool { return slices.Contains(s.outcomes, consumer.OutcomeAck) })
-	if countOf(s.outcomes, consumer.OutcomeAck) != 1 {
+	s.wait(t, "handled", func() bool { return s.outcomes[consumer.OutcomeAck] > 0 })
+	if s.outcomes[consumer.OutcomeAck] != 1 {
 		t.Errorf("outcomes %v", s.outcomes)
 	}
-	last := s.headers[len(s.headers)-1]
+	last := s.deliveries[len(s.deliveries)-1].Headers
 	if last["mine"] != "kept" || last["x-strikes-copy"] == nil || last["x-strikes-copy-generation"] == nil {
 		t.Errorf("headers of the copy: %v", last)
 	}
-	if slices.ContainsFunc(s.keys, func(key string) bool { return key != "amq.topic order.paid" }) {
-		t.Errorf("the attempts saw %q", s.keys)
+	for _, d := range s.deliveries {
+		if d.Exchange != "amq.topic" || d.RoutingKey != "order.paid" {
+			t.Errorf("an attempt saw exchange %q, routing key %q", d.Exchange, d.RoutingKey)
+		}
 	}
 	q.wantEmpty()
 }
 
-func countOf[T comparable](all []T, one T) (n int) {
-	for _, x := range all {
-		if x == one {
-			n++
-		}
-	}
-	return n
-}
-
-func (q *delayQueue) send(id string, headers amqp.Table, priority uint8) {
+func (q *delayQueue) send(id string, headers amqp.Table) {
 	q.t.Helper()
-	q.sendTo("", q.name, amqp.Publishing{MessageId: id, Headers: headers, Priority: priority, DeliveryMode: 2,
-		Body: []byte(id)})
+	q.sendTo("", q.name, amqp.Publishing{MessageId: id, Headers: headers, DeliveryMode: 2, Body: []byte(id)})
 }
 
 func (q *delayQueue) sendTo(exchange, key string, msg amqp.Publishing) {
@@ -238,9 +241,9 @@ func TestDelayQueuesAtFault(t *testing.T) {
 		}
 		return 0
 	})
-	q.send("held", nil, 0)
-	s.wait(t, "held", func() bool { return slices.Contains(s.outcomes, consumer.OutcomeRetry) })
-	if slices.Contains(s.outcomes, consumer.OutcomeMove) {
+	q.send("held", nil)
+	s.wait(t, "held", func() bool { return s.outcomes[consumer.OutcomeRetry] > 0 })
+	if s.outcomes[consumer.OutcomeMove] > 0 {
 		t.Errorf("moved into delay queues that are not whole: %v", s.outcomes)
 	}
 }
@@ -257,26 +260,26 @@ func TestDelayRefuses(t *testing.T) {
 		return 0
 	})
 	q.must(func(ch *amqp.Channel) error { return ch.ExchangeDelete("strikes.delay.1m", false, false) })
-	q.send("no exchange", nil, 0)
-	s.wait(t, "held without an exchange", func() bool { return slices.Contains(s.outcomes, consumer.OutcomeHold) })
+	q.send("no exchange", nil)
+	s.wait(t, "held without an exchange", func() bool { return s.outcomes[consumer.OutcomeHold] > 0 })
 	q.exchange("strikes.delay.1m", "fanout")
-	q.send("no binding", nil, 0)
-	s.wait(t, "held without a binding", func() bool { return countOf(s.outcomes, consumer.OutcomeHold) == 2 })
+	q.send("no binding", nil)
+	s.wait(t, "held without a binding", func() bool { return s.outcomes[consumer.OutcomeHold] == 2 })
 	q.bind("strikes.delay.1m", "", "strikes.delay.1m")
-	s.wait(t, "moved", func() bool { return countOf(s.outcomes, consumer.OutcomeMove) >= 2 })
+	s.wait(t, "moved", func() bool { return s.outcomes[consumer.OutcomeMove] >= 2 })
 	args := broker.DelayQueues[0].Arguments()
 	args[broker.ArgMaxLength] = int64(1)
 	q.remove("strikes.delay.1m")
 	q.queue("strikes.delay.1m", args)
 	q.bind("strikes.delay.1m", "", "strikes.delay.1m")
 	for n := range 4 {
-		q.send(fmt.Sprint("full ", n), nil, 0)
+		q.send(fmt.Sprint("full ", n), nil)
 	}
-	s.wait(t, "held by a full delay queue", func() bool { return countOf(s.outcomes, consumer.OutcomeHold) > 2 })
+	s.wait(t, "held by a full delay queue", func() bool { return s.outcomes[consumer.OutcomeHold] > 2 })
 	q.remove("strikes.delay.1m") // with its messages
 	q.declare(topology.Spec{Queue: q.name, DelayQueues: true})
 	s.wait(t, "moved after all", func() bool { // or moved by a session that ended before it could ack
-		return countOf(s.outcomes, consumer.OutcomeMove)+countOf(s.outcomes, consumer.OutcomeSuperseded) >= 6
+		return s.outcomes[consumer.OutcomeMove]+s.outcomes[consumer.OutcomeSuperseded] >= 6
 	})
 }
 

@@ -83,48 +83,38 @@ type headerQueue struct {
 	counts *counter.Counter
 	key    func(amqp.Delivery) string
 
-	mu       sync.Mutex
-	attempts []seenAttempt
-	log      lockedBuffer
-}
-
-type seenAttempt struct {
-	id    string
-	fence int64
+	mu     sync.Mutex
+	fences map[string][]int64 // of the attempts at each message
+	log    lockedBuffer
 }
 
 func newHeaderQueue(t *testing.T) *headerQueue {
 	t.Helper()
-	return &headerQueue{t: t, name: declaredAs(t, topology.Spec{Type: topology.Quorum}), counts: counters(t)}
+	return &headerQueue{t: t, name: declaredAs(t, topology.Spec{Type: topology.Quorum}), counts: counters(t),
+		fences: map[string][]int64{}}
 }
 
-// consume runs a consumer until the test ends; with one attempt for a message if the handler fails.
-func (q *headerQueue) consume(retries int, handle func(d amqp.Delivery, number int) error) {
+// consume runs a consumer until the test ends. A message has one attempt.
+func (q *headerQueue) consume(handle func(d amqp.Delivery) error) {
 	q.t.Helper()
 	c := consumer.Consumer{
-		Queue: q.name, Counter: q.counts, Key: q.key, MaxRetries: retries, Logger: slog.New(slog.NewTextHandler(&q.log, nil)),
-		Backoff: func(int) time.Duration { return 10 * time.Millisecond },
+		Queue: q.name, Counter: q.counts, Key: q.key, MaxRetries: -1, Logger: slog.New(slog.NewTextHandler(&q.log, nil)),
 		Handler: func(ctx context.Context, d amqp.Delivery) error {
 			a, _ := consumer.AttemptFrom(ctx)
 			q.mu.Lock()
-			q.attempts = append(q.attempts, seenAttempt{d.MessageId, a.Fence})
+			q.fences[d.MessageId] = append(q.fences[d.MessageId], a.Fence)
 			q.mu.Unlock()
-			return handle(d, a.Number)
+			return handle(d)
 		},
 	}
 	runConsumer(q.t, c, dialer(q.t), consumer.ErrUncleanStop)
 }
 
-// of returns the attempts at a message.
-func (q *headerQueue) of(id string) (found []seenAttempt) {
+// fencesOf returns the fences of the attempts at a message.
+func (q *headerQueue) fencesOf(id string) []int64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, a := range q.attempts {
-		if a.id == id {
-			found = append(found, a)
-		}
-	}
-	return found
+	return slices.Clone(q.fences[id])
 }
 
 func (q *headerQueue) generations(id string) (names []string) {
@@ -155,7 +145,7 @@ var errNoStock = errors.New("no stock")
 func TestCopiedReplay(t *testing.T) {
 	t.Parallel()
 	q := newHeaderQueue(t)
-	q.consume(-1, func(d amqp.Delivery, _ int) error {
+	q.consume(func(d amqp.Delivery) error {
 		if d.MessageId == "m" && d.Headers[consumer.GenerationHeader] != nil {
 			publishAll(t, followUp(q.name, "follow-up", d))
 			return nil
@@ -167,12 +157,12 @@ func TestCopiedReplay(t *testing.T) {
 	if r, err := q.deadLetters().Replay(t.Context(), deadletter.Replay{}); err != nil || r.Done != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	eventually(t, "an attempt at the follow-up", func() bool { return len(q.of("follow-up")) == 1 })
+	eventually(t, "an attempt at the follow-up", func() bool { return len(q.fencesOf("follow-up")) == 1 })
 	q.awaitDead(1)
-	if fence := q.of("follow-up")[0].fence; fence != 0 {
+	if fence := q.fencesOf("follow-up")[0]; fence != 0 {
 		t.Errorf("the follow-up has the fence %d", fence)
 	}
-	if replayed := q.of("m"); len(replayed) != 2 || replayed[1].fence == 0 {
+	if replayed := q.fencesOf("m"); len(replayed) != 2 || replayed[1] == 0 {
 		t.Errorf("the message's own replay has no fence: %v", replayed)
 	}
 	if got := q.generations("follow-up"); !slices.Equal(got, []string{""}) {
@@ -199,17 +189,17 @@ func TestCopiedCopyNumber(t *testing.T) {
 	q := newDelayQueue(t)
 	headers := amqp.Table{consumer.CopyHeader: int64(3)}
 	broker.WriteFor(headers, q.name, "m", nil)
-	q.send("follow-up", headers, 0)
-	q.send("follow-up", nil, 0)
+	q.send("follow-up", headers)
+	q.send("follow-up", nil)
 	q.must(func(ch *amqp.Channel) error { // so that both are redeliveries, which ask the store
 		getOne(t, ch, q.name)
 		return getOne(t, ch, q.name).Nack(true, true)
 	})
 	s := q.run(0, func(int) time.Duration { return 0 })
 	s.wait(t, "settled", func() bool {
-		return countOf(s.outcomes, consumer.OutcomeAck)+countOf(s.outcomes, consumer.OutcomeSuperseded) == 2
+		return s.outcomes[consumer.OutcomeAck]+s.outcomes[consumer.OutcomeSuperseded] == 2
 	})
-	if len(s.attempts) != 2 {
+	if len(s.deliveries) != 2 {
 		t.Errorf("the attempts %v, the outcomes %v", s.attempts, s.outcomes)
 	}
 }
@@ -220,7 +210,7 @@ func TestReplayWithKey(t *testing.T) {
 	t.Parallel()
 	q := newHeaderQueue(t)
 	q.key = func(d amqp.Delivery) string { return string(d.Body) }
-	q.consume(-1, func(amqp.Delivery, int) error { return errNoStock })
+	q.consume(func(amqp.Delivery) error { return errNoStock })
 	for _, id := range []string{"", "transported"} {
 		publishBare(t, q.name, amqp.Publishing{MessageId: id, Body: []byte("key of " + id)})
 	}
