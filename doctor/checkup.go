@@ -128,7 +128,7 @@ func (c *Checkup) Broker(ctx context.Context) Report {
 	if slices.ContainsFunc(alarms, func(f inspect.Finding) bool { return f.Code == "alarms-unknown" }) {
 		lane = slices.DeleteFunc(lane, func(f inspect.Finding) bool { return f.Code == "management-unreachable" })
 	}
-	found := slices.Concat(Broker(c.Conn), alarms, lane)
+	found := slices.Concat(alarms, lane)
 	return Report{Subject: "broker", Name: "RabbitMQ " + release, Findings: found, Err: err}.sorted()
 }
 

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/internal/broker"
@@ -140,20 +139,6 @@ func TestRulesForTheDelayQueues(t *testing.T) {
 	}
 	if len(inspect.RulesFor(broker.DelayLost)) > 0 || len(inspect.RulesFor("orders")) == 0 {
 		t.Error("wrong rules for other queues")
-	}
-}
-
-func TestSupport(t *testing.T) {
-	of := func(product, release string) []inspect.Finding {
-		return Broker(&amqp.Connection{Properties: amqp.Table{"product": product, "version": release}})
-	}
-	for release, want := range map[string]int{"3.10.8": 1, "3.13.7": 1, "4.2.5": 1, "4.3.6": 0, "5.0.0": 0, "": 0} {
-		if got := of("RabbitMQ", release); len(got) != want {
-			t.Errorf("%q: %v", release, got)
-		}
-	}
-	if got := of("Hare", "1.0"); len(got) > 0 {
-		t.Errorf("another product: %v", got)
 	}
 }
 

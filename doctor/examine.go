@@ -52,18 +52,6 @@ func DeliveryLimit(ctx context.Context, conn *amqp.Connection, need inspect.Need
 	return found, nil
 }
 
-// Broker judges the broker, whatever the queue. It asks nothing: the broker reported its version when the connection
-// was opened. The community supports the latest minor series of the latest major one only; that has been 4.3 at least.
-func Broker(conn *amqp.Connection) []inspect.Finding {
-	product, _ := conn.Properties["product"].(string)
-	release, _ := conn.Properties["version"].(string)
-	v, ok := broker.ParseVersion(release)
-	if product != "RabbitMQ" || !ok || !v.Before(4, 3) {
-		return nil
-	}
-	return []inspect.Finding{inspect.Say("broker-unsupported", inspect.Vars{"release": release, "version": v})}
-}
-
 // Alarms judges the alarms of the broker's nodes. That they cannot be seen is a finding, too.
 func Alarms(ctx context.Context, conn *amqp.Connection, need inspect.Need) []inspect.Finding {
 	var on []broker.Alarm
