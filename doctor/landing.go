@@ -14,26 +14,16 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// Landing says where the dead letters of a queue land, as far as this is known.
-type Landing struct {
-	// Queues take dead letters, by name. Empty if the dead-letter route reaches no queue, or only unknown ones.
-	Queues []inspect.Landing
-
-	// Broken says why dead letters reach no queue at all; empty if they reach one, or if this is not known.
-	Broken string
-
-	// Unseen says why there may be more queues than Queues; empty if there are no more.
-	Unseen string
-}
-
-// FindDeadLetters says in which queues the dead letters of a queue land. With Management it follows the dead-letter
-// route through exchanges and queues. AMQP alone can follow only a route over the default exchange, with the configure
-// permission on the queue; for other routes it finds no queue. If the queue does not exist or cannot be read,
-// Unseen says so, without an error. Only Queue, Management and HTTPClient of need are used.
+// FindDeadLetters says in which queues the dead letters of a queue land, by name. With Management it follows the
+// dead-letter route through exchanges and queues. AMQP alone can follow only a route over the default exchange, with the
+// configure permission on the queue; for other routes it finds no queue. If the route reaches no queue, or is not wholly
+// known, why says so, without an error: also if the queue does not exist or cannot be read. Only Queue, Management and
+// HTTPClient of need are used.
 //
 // It changes nothing. With Management it may wait 15 s for the policy of a queue that was just declared. It returns
 // errors of the connection, and for an invalid Queue or Management.
-func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Need) (Landing, error) {
+func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Need) (queues []inspect.Landing, why string,
+	err error) {
 	need.AllowDrop = false
 	f, err := inspect.Gather(ctx, conn, need, inspect.RouteRules)
 	switch {
@@ -42,19 +32,19 @@ func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Ne
 			need.Queue = broker.Partition(need.Queue, 0)
 			return FindDeadLetters(ctx, conn, need)
 		}
-		return Landing{Unseen: fmt.Sprintf("there is no queue %q in virtual host %q", need.Queue, conn.Config.Vhost)}, nil
+		return nil, fmt.Sprintf("there is no queue %q in virtual host %q", need.Queue, conn.Config.Vhost), nil
 	case err != nil:
-		return Landing{}, fmt.Errorf("find its dead letters: %w", err)
+		return nil, "", fmt.Errorf("find its dead letters: %w", err)
 	}
-	l := Landing{Unseen: strings.Join(blindSpots(f), "; "), Queues: slices.SortedFunc(slices.Values(f.Route.Landings),
-		func(a, b inspect.Landing) int { return strings.Compare(a.Name, b.Name) })}
-	if len(l.Queues) == 0 && l.Unseen == "" {
-		l.Broken = "dead letters reach no queue"
+	why, queues = strings.Join(blindSpots(f), "; "), f.Route.Landings
+	slices.SortFunc(queues, func(a, b inspect.Landing) int { return strings.Compare(a.Name, b.Name) })
+	if len(queues) == 0 && why == "" {
+		why = "dead letters reach no queue"
 		if found := inspect.Judge(inspect.RouteRules, f, need); len(found) > 0 {
-			l.Broken = found[0].Seen
+			why = found[0].Seen
 		}
 	}
-	return l, nil
+	return queues, why, nil
 }
 
 // blindSpots says why the route is not wholly known.

@@ -25,18 +25,18 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 		amqp, manage []string // without and with the management API: queues after q, then the words about them
 	}{
 		{"as declared", func(b topo, q string) { b.declare(topology.Spec{Queue: q}) },
-			[]string{"unseen the bindings of"}, []string{dlq}},
+			[]string{"the bindings of"}, []string{dlq}},
 		{"another name", func(b topo, q string) {
 			b.exchange(q+".dlx", "fanout")
 			b.queue(b.named(q+".dead"), nil)
 			b.bind(q+".dead", "", q+".dlx")
 			b.queue(q, classic(q))
-		}, []string{"unseen the bindings of"}, []string{".dead"}},
+		}, []string{"the bindings of"}, []string{".dead"}},
 		{"by policy", func(b topo, q string) {
 			b.way(q, "fanout", "")
 			b.policy(q, map[string]any{"dead-letter-exchange": q + ".dlx"})
 			b.queue(q, nil)
-		}, []string{"unseen whether a policy"}, []string{dlq}},
+		}, []string{"whether a policy"}, []string{dlq}},
 		{"default exchange", func(b topo, q string) {
 			b.queue(b.named(q+".dead"), nil)
 			b.queue(q, classic(q, argDLX, "", argDLK, q+".dead"))
@@ -53,7 +53,7 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 			b.exchange(b.named(q+".in"), "topic")
 			b.queue(q, classic(q))
 			b.bind(q, "*.orders", q+".in")
-		}, []string{"unseen the bindings of"}, []string{".dead depends", dlq}},
+		}, []string{"the bindings of"}, []string{".dead depends", dlq}},
 		{"an alternate exchange", func(b topo, q string) {
 			b.queue(q+".dlq", nil)
 			b.exchange(q+".dlx", "fanout")
@@ -63,14 +63,13 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 					amqp.Table{"alternate-exchange": q + ".dlx"})
 			})
 			b.queue(q, classic(q, argDLX, q+".first"))
-		}, []string{"unseen the bindings of"}, []string{dlq}},
+		}, []string{"the bindings of"}, []string{dlq}},
 		{"an exchange that does not exist", func(b topo, q string) {
 			b.queue(q+".dlq", nil)
 			b.queue(q, classic(q))
-		}, []string{"broken the dead-letter exchange"}, []string{
-			"broken the dead-letter exchange"}},
+		}, []string{"the dead-letter exchange"}, []string{"the dead-letter exchange"}},
 		{"no queue", func(b topo, q string) { b.queue(q+".dlq", nil) },
-			[]string{"unseen there is no queue"}, []string{"unseen there is no queue"}},
+			[]string{"there is no queue"}, []string{"there is no queue"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,9 +78,9 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 			q := b.name()
 			tt.set(b, q)
 			for api, want := range map[string][]string{"": tt.amqp, managementURL(t): tt.manage} {
-				found, err := doctor.FindDeadLetters(t.Context(), b.conn, inspect.Need{Queue: q, Management: api})
+				found, why, err := doctor.FindDeadLetters(t.Context(), b.conn, inspect.Need{Queue: q, Management: api})
 				need(t, err)
-				if diff := cmp.Diff(want, landed(found, q, want)); diff != "" {
+				if diff := cmp.Diff(want, landed(found, why, q, want)); diff != "" {
 					t.Errorf("management API %q: (-want +got)\n%s", api, diff)
 				}
 			}
@@ -90,9 +89,9 @@ func TestTopologyFindsDeadLetters(t *testing.T) {
 }
 
 // landed returns the findings in the words of the table: as much of each sentence as is wanted.
-func landed(l doctor.Landing, q string, want []string) []string {
+func landed(queues []inspect.Landing, why, q string, want []string) []string {
 	var out []string
-	for _, x := range l.Queues {
+	for _, x := range queues {
 		says := strings.TrimPrefix(x.Name, q)
 		for word, is := range map[string]bool{" depends": x.Depends, " behind": x.Behind, " delay": x.Delay} {
 			if is {
@@ -101,13 +100,11 @@ func landed(l doctor.Landing, q string, want []string) []string {
 		}
 		out = append(out, says)
 	}
-	for word, text := range map[string]string{"broken ": l.Broken, "unseen ": l.Unseen} {
-		if text != "" {
-			out = append(out, word+text)
-		}
+	if why != "" {
+		out = append(out, why)
 	}
 	for i := range out {
-		if i < len(want) && strings.HasPrefix(out[i], want[i]) && i >= len(l.Queues) {
+		if i < len(want) && strings.HasPrefix(out[i], want[i]) && i >= len(queues) {
 			out[i] = want[i]
 		}
 	}

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,11 +50,11 @@ func (e *AmbiguousError) Error() string {
 // an *AmbiguousError if that leads to several queues, and assumes QUEUE.dlq if
 // the route cannot be seen, or is broken.
 func FindDeadLetterQueue(ctx context.Context, conn *amqp.Connection, need inspect.Need) (DeadLetterQueue, error) {
-	landing, err := doctor.FindDeadLetters(ctx, conn, need)
+	landings, why, err := doctor.FindDeadLetters(ctx, conn, need)
 	if err != nil {
 		return DeadLetterQueue{}, err
 	}
-	return chooseLanding(need.Queue, landing)
+	return chooseLanding(need.Queue, landings, why)
 }
 
 // Sharing returns the queues, other than need.Queue and its partitions, whose dead letters land in the same queue. It
@@ -85,10 +84,11 @@ func sharing(known inspect.Listing, queue, deadLetterQueue string) (others []str
 }
 
 // chooseLanding takes the queue in which dead letters stay: after a rejection,
-// else after a delay, else the delay queue.
-func chooseLanding(queue string, l doctor.Landing) (DeadLetterQueue, error) {
+// else after a delay, else the delay queue. If there is none, it guesses, and
+// why says so.
+func chooseLanding(queue string, all []inspect.Landing, why string) (DeadLetterQueue, error) {
 	var ranks [3][]inspect.Landing
-	for _, q := range l.Queues {
+	for _, q := range all {
 		switch {
 		case q.Delay && !q.Behind:
 			ranks[2] = append(ranks[2], q)
@@ -106,5 +106,5 @@ func chooseLanding(queue string, l doctor.Landing) (DeadLetterQueue, error) {
 			return DeadLetterQueue{}, &AmbiguousError{queue, queues}
 		}
 	}
-	return DeadLetterQueue{Name: queue + ".dlq", Assumed: errors.New(cmp.Or(l.Broken, l.Unseen))}, nil
+	return DeadLetterQueue{Name: queue + ".dlq", Assumed: errors.New(why)}, nil
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
@@ -20,22 +19,21 @@ func TestChooseLanding(t *testing.T) {
 	behind := inspect.Landing{Name: "behind", Behind: true}
 	for _, tc := range []struct {
 		what  string
-		l     doctor.Landing
+		all   []inspect.Landing
 		name  string
 		guess string
 		err   string
 	}{
-		{"one", doctor.Landing{Queues: queues{dead}}, "dead", "", ""},
-		{"one for some keys", doctor.Landing{Queues: queues{eu}}, "eu", "", ""},
-		{"one that dead-letters on", doctor.Landing{Queues: queues{dead, behind}}, "dead", "", ""},
-		{"a delay beside it", doctor.Landing{Queues: queues{dead, wait}}, "dead", "", ""},
-		{"a delay before it", doctor.Landing{Queues: queues{wait, behind}}, "behind", "", ""},
-		{"a delay that leads back", doctor.Landing{Queues: queues{wait}}, "wait", "", ""},
-		{"several", doctor.Landing{Queues: queues{dead, eu}}, "", "", "several queues: \"dead\", \"eu\" (some of them)"},
-		{"unseen", doctor.Landing{Unseen: "no API"}, "q.dlq", "no API", ""},
-		{"broken", doctor.Landing{Broken: "nothing is bound"}, "q.dlq", "nothing is bound", ""},
+		{"one", queues{dead}, "dead", "", ""},
+		{"one for some keys", queues{eu}, "eu", "", ""},
+		{"one that dead-letters on", queues{dead, behind}, "dead", "", ""},
+		{"a delay beside it", queues{dead, wait}, "dead", "", ""},
+		{"a delay before it", queues{wait, behind}, "behind", "", ""},
+		{"a delay that leads back", queues{wait}, "wait", "", ""},
+		{"several", queues{dead, eu}, "", "", "several queues: \"dead\", \"eu\" (some of them)"},
+		{"none", nil, "q.dlq", "nothing is bound", ""},
 	} {
-		got, err := chooseLanding("q", tc.l)
+		got, err := chooseLanding("q", tc.all, "nothing is bound")
 		if tc.err != "" {
 			if err == nil || !strings.Contains(err.Error(), tc.err) || !errors.As(err, new(*AmbiguousError)) {
 				t.Errorf("%s: %v", tc.what, err)

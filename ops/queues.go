@@ -11,7 +11,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
-	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/panics"
@@ -236,8 +235,7 @@ func (c *Collector) deleted(name string) (of string) {
 func deadLetterQueues(known inspect.Graph, listing inspect.Listing) map[string]DeadLetterQueue {
 	at := map[string]DeadLetterQueue{}
 	for name, route := range listing.Routes {
-		to := doctor.Landing{Queues: route.Landings, Unseen: "its route reaches no queue"}
-		found, err := chooseLanding(name, to)
+		found, err := chooseLanding(name, route.Landings, "its route reaches no queue")
 		if err != nil {
 			found = DeadLetterQueue{Assumed: err}
 		}
