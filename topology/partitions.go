@@ -108,8 +108,8 @@ func refuseLeft(ctx context.Context, conn *amqp.Connection, s Spec) error {
 			return err
 		case found == broker.Yes && n > 0:
 			return fmt.Errorf("%w: %q exists and the exchange %q does not: the queue has another number of partitions. To "+
-				"change it, stop the publishers, let consumers empty all partitions, stop them, and run strikes declare "+
-				"--partitions %d --repartition %s", ErrRefused, q.Name, broker.HashExchange(s.Queue, s.Partitions),
+				"change it, stop the publishers, let consumers empty all partitions, stop them, and run "+
+				"strikes declare --partitions %d --repartition %s", ErrRefused, q.Name, broker.HashExchange(s.Queue, s.Partitions),
 				s.Partitions, shell.Operands(s.Queue))
 		case found == broker.Yes || i < n:
 		case n > 0 || i == 0 || i == s.Partitions:
