@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	amqp "github.com/rabbitmq/amqp091-go"
 )
@@ -115,20 +114,6 @@ func TestHostileObserver(t *testing.T) {
 		b.Observer = observe(func(Event) { panic(&hostile{"ErrorLogValueMarshalText", "exits"}) })
 		if outcome, err := b.Handle(t.Context(), b.delivery(false), boom); outcome != OutcomeRequeue || err != nil {
 			t.Errorf("%v, %v", outcome, err)
-		}
-	})
-}
-
-// TestPanicWithSteering: an error of RetryAfter that is given to panic counts as any other panic.
-func TestPanicWithSteering(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBench()
-		began := time.Now()
-		outcome, err := b.Handle(t.Context(), b.delivery(false), func(context.Context, amqp.Delivery) error {
-			panic(RetryAfter(errBoom, 9*time.Second))
-		})
-		if took := time.Since(began); outcome != OutcomeRequeue || err != nil || took > time.Second {
-			t.Errorf("%v, %v after %v", outcome, err, took)
 		}
 	})
 }

@@ -36,6 +36,9 @@ func TestHandlerSteers(t *testing.T) {
 		{"panic with an error", func(context.Context, amqp.Delivery) error {
 			panic(errBoom)
 		}, OutcomeRequeue, time.Second, "panic: boom"},
+		{"panic with an error of RetryAfter", func(context.Context, amqp.Delivery) error {
+			panic(RetryAfter(errBoom, 9*time.Second))
+		}, OutcomeRequeue, time.Second, "panic: boom"},
 		{"its goroutine's end", func(context.Context, amqp.Delivery) error {
 			exitGoroutine()
 			return nil
