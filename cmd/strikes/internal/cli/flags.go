@@ -36,19 +36,22 @@ func Age(flags *pflag.FlagSet, p *time.Duration, name, usage string) {
 
 // OneOf adds a flag that takes one of some values, which the shell completes. Its default is *p, which may be another.
 func OneOf[T ~string](cmd *cobra.Command, p *T, name, usage string, values ...T) {
-	c := &choice[T]{p, values}
+	c := &choice[T]{value: p}
+	for _, v := range values {
+		c.of = append(c.of, string(v))
+	}
 	cmd.Flags().Var(c, name, usage)
-	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.texts(), // the flag is there
+	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.of, // the flag is there
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
 type choice[T ~string] struct {
 	value *T
-	of    []T
+	of    []string
 }
 
 func (c *choice[T]) Set(s string) error {
-	if !slices.Contains(c.of, T(s)) {
+	if !slices.Contains(c.of, s) {
 		return errors.New("another value")
 	}
 	*c.value = T(s)
@@ -58,18 +61,11 @@ func (c *choice[T]) Set(s string) error {
 func (c *choice[T]) String() string { return string(*c.value) }
 func (*choice[T]) Type() string     { return "string" }
 
-func (c *choice[T]) texts() (all []string) {
-	for _, v := range c.of {
-		all = append(all, string(v))
-	}
-	return all
-}
-
 func (c *choice[T]) wanted() string {
 	if len(c.of) == 2 {
-		return strings.Join(c.texts(), " or ")
+		return strings.Join(c.of, " or ")
 	}
-	return "one of " + strings.Join(c.texts(), ", ")
+	return "one of " + strings.Join(c.of, ", ")
 }
 
 // DefaultText shows a text in place of a flag's default, which may be derived or hold a password.
