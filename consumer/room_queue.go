@@ -44,9 +44,9 @@ var errHoldsQueue = errors.New("the message is exhausted and holds its queue, wh
 	"limit, reset its count (counter reset) or skip it; see strikes status")
 
 // beforeSettlement pauses the queue, and keeps the delivery that holds it unsettled: the pause ends the session, and
-// all deliveries return with it, in their order. It returns stepBegin if no pause ends the session within stepTimeout:
-// an operator may have resumed the queue already. No record can keep a message without an id, so each resume gives it
-// an attempt.
+// all deliveries return with it, in their order. It returns stepBegin if no pause ends the session within two seconds,
+// in which one read may be lost: an operator may have resumed the queue already. No record can keep a message without
+// an id, so each resume gives it an attempt.
 func (r *queueRoom) beforeSettlement(ctx context.Context, d *delivery, next step) (step, error) {
 	why := fmt.Sprintf("a message is exhausted after %s (%s): give it a higher limit or skip it",
 		printable.Plural(d.reply.Counted(), "failed attempt"), d.reply.Cause)
@@ -70,5 +70,5 @@ func (r *queueRoom) beforeSettlement(ctx context.Context, d *delivery, next step
 		r.s.observe(ctx, d, Event{Outcome: OutcomeHold, Err: errHoldsQueue})
 	}
 	r.s.look()
-	return r.s.wait(ctx, d, stepTimeout, stepBegin), nil
+	return r.s.wait(ctx, d, 2*stepTimeout, stepBegin), nil
 }

@@ -116,6 +116,33 @@ func TestAMessageWithoutAnIDHoldsItsQueue(t *testing.T) {
 	})
 }
 
+// pauseLost is a store that loses its first reply that a queue is paused.
+type pauseLost struct {
+	*counter.Memory
+	lost bool
+}
+
+func (s *pauseLost) Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error) {
+	reply, err := s.Memory.Control(ctx, vhost, queue, r)
+	if reply.Paused && !s.lost {
+		s.lost = true
+		<-ctx.Done()
+		return counter.Control{}, ctx.Err()
+	}
+	return reply, err
+}
+
+// TestALostReadOfAPauseIsNoAttempt: a pause is in force within two seconds, so the delivery that began it waits as long.
+func TestALostReadOfAPauseIsNoAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, runs := &pauseLost{Memory: counter.NewMemory(nil)}, 0
+		handler := func(context.Context, amqp.Delivery) error { runs++; return errBoom }
+		if settled := untilPause(t, store, handler, false, ""); settled != "" || runs != 1 || !store.lost {
+			t.Errorf("settled: %q, after %d attempts, want 1; lost: %t", settled, runs, store.lost)
+		}
+	})
+}
+
 // awayStore is a store that is out of reach until a time.
 type awayStore struct {
 	*counter.Memory
