@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -246,21 +248,33 @@ func (c *deadChange) count(ctx context.Context, q *dlq, v verb, want *wanted) (n
 		}
 		return n, err
 	}
-	out := render.DeadLetters(c.Out, c.json)
+	to, end := unheld(c.Out)
+	out := render.DeadLetters(to, c.json)
 	q.sayReading(true)
-	for l, err := range q.dead.Browse(ctx, v.filter) {
-		if err != nil {
-			return n, err
+	for l, failed := range q.dead.Browse(ctx, v.filter) {
+		if err = failed; err != nil {
+			break
 		}
 		want.saw(l)
 		if list {
 			err = out.Row(l)
 		}
 		if n++; err != nil || n == c.most {
-			return n, errors.Join(err, out.Flush())
+			break
 		}
 	}
-	return n, out.Flush()
+	return n, errors.Join(err, out.Flush(), end())
+}
+
+// unheld returns a writer for what is printed while Browse holds messages, and a function that ends it. Without a
+// terminal that prints all: a pager would hold the messages, and a closed pipe would kill the command, which changes
+// their order.
+func unheld(out io.Writer) (to io.Writer, end func() error) {
+	if term.IsTerminal(out) {
+		return out, func() error { return nil }
+	}
+	var all bytes.Buffer
+	return &all, func() error { _, err := all.WriteTo(out); return err }
 }
 
 // chosen returns the filter of a change. It refuses to change all dead letters without --all.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/cmd/strikes/internal/render"
-	"github.com/strikesmq/strikes/cmd/strikes/internal/term"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
@@ -83,18 +81,13 @@ func (c *deadList) fromQueue(ctx context.Context, q *dlq, f deadletter.Filter) e
 	}
 	groups, picked, want := render.Groups(c.Out, c.json, c.limit), 0, seek(f)
 	var out render.List[*deadletter.Message] = groups
-	var all bytes.Buffer // so that a pager does not hold the messages
+	to, end := unheld(c.Out)
 	if !c.groups {
-		to := c.Out
-		if picked = c.limit; picked == 0 && !term.IsTerminal(c.Out) {
-			to = &all
-		}
-		out = render.DeadLetters(to, c.json)
+		out, picked = render.DeadLetters(to, c.json), c.limit
 	}
 	q.sayReading(picked == 0 || !f.Everything()) // the next match may be far away
 	n, err := printed(q.dead.Browse(ctx, f), picked, want, out)
-	_, printErr := all.WriteTo(c.Out)
-	switch err = errors.Join(err, printErr); {
+	switch err = errors.Join(err, end()); {
 	case err != nil:
 		return q.fail(err)
 	case n == 0:

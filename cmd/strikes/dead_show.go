@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
@@ -68,10 +70,12 @@ func (c *deadShow) run(ctx context.Context, queue, id string) error {
 const searched = 500
 
 // fromQueue prints the dead letters of an id.
-func (c *deadShow) fromQueue(ctx context.Context, q *dlq, f deadletter.Filter) error {
+func (c *deadShow) fromQueue(ctx context.Context, q *dlq, f deadletter.Filter) (err error) {
 	if err := q.judge(ctx, c.force); err != nil {
 		return err
 	}
+	to, end := unheld(c.Out)
+	defer func() { err = cmp.Or(err, end()) }()
 	q.dead.Preview = 1 << 30
 	q.sayReading(true)
 	found := 0
@@ -80,7 +84,7 @@ func (c *deadShow) fromQueue(ctx context.Context, q *dlq, f deadletter.Filter) e
 			return q.fail(err)
 		}
 		found++
-		if err := c.print(l, found > 1); err != nil {
+		if err := c.print(to, l, found > 1); err != nil {
 			return err
 		}
 		if q.ready > searched { // else others of this ID are found too
@@ -105,7 +109,7 @@ func (c *deadShow) fromStore(ctx context.Context, q *dlq, f deadletter.Filter) e
 	dead := slices.DeleteFunc(slices.Clone(all), func(r counter.Record) bool { return r.State != counter.StateDeadLetter })
 	if len(dead) > 0 { // the newest first
 		r := &dead[max(0, slices.IndexFunc(dead, func(r counter.Record) bool { return r.Removed.IsZero() }))]
-		switch err := c.print(deadletter.OfRecord(r), false); {
+		switch err := c.print(c.Out, deadletter.OfRecord(r), false); {
 		case err != nil:
 			return err
 		case !r.Removed.IsZero():
@@ -126,16 +130,16 @@ func (c *deadShow) fromStore(ctx context.Context, q *dlq, f deadletter.Filter) e
 		printable.Name(id), printable.Name(q.queue)), cli.ExitNothing)
 }
 
-func (c *deadShow) print(l *deadletter.Message, another bool) error {
+func (c *deadShow) print(to io.Writer, l *deadletter.Message, another bool) error {
 	switch {
 	case c.body:
-		_, err := c.Out.Write(l.Publishing.Body)
+		_, err := to.Write(l.Publishing.Body)
 		return err
 	case c.json:
-		return render.DeadLetterJSON(c.Out, l)
+		return render.DeadLetterJSON(to, l)
 	}
 	if another {
-		fmt.Fprintln(c.Out)
+		fmt.Fprintln(to)
 	}
-	return render.DeadLetter(c.Out, l)
+	return render.DeadLetter(to, l)
 }

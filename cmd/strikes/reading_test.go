@@ -25,6 +25,7 @@ import (
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/reason"
 )
@@ -171,6 +172,43 @@ func laneCommands(t *testing.T, queue string, refused bool) (reads []func()) {
 		}
 	}
 	return thatRead(t, queue, lines)
+}
+
+// TestPipeHoldsNoDeadLetters: a reader of the output that takes its time, or ends, finds all dead letters in their
+// queue, and so keeps their order.
+func TestPipeHoldsNoDeadLetters(t *testing.T) {
+	t.Parallel()
+	queue := newQueue(t)
+	buryInto(t, queue, broker.DeadLetterLimit, false)
+	for _, args := range []string{"list --read", "list --read --json --limit 2", "list --read --limit 2", "show --read ID",
+		"show --read --body ID", "replay --dry-run --all --json", "replay --dry-run --kind failed --max 2"} {
+		line := strings.Fields("dead " + strings.ReplaceAll(args, "ID", "a") + " " + queue)
+		if i := slices.Index(line, "a"); i > 0 {
+			line[i], line[len(line)-1] = queue, "a"
+		}
+		out, errs := &depthReader{t: t, queue: queue + ".dlq"}, &strings.Builder{}
+		code := run(t.Context(), cli.Streams{Out: out, Err: errs},
+			slices.Concat([]string{"strikes"}, line, serverFlags(t, queue)))
+		if code != 0 || !slices.Contains(out.seen, 3) || slices.Max(out.seen) != slices.Min(out.seen) {
+			t.Errorf("%q: exit code %d, %s: saw %d dead letters", args, code, errs, out.seen)
+		}
+	}
+}
+
+// depthReader counts the messages of a queue before it takes a text.
+type depthReader struct {
+	t     *testing.T
+	queue string
+	seen  []int
+}
+
+func (r *depthReader) Write(p []byte) (int, error) {
+	q := deadletter.Queue{Name: r.queue, Dial: func(context.Context) (*amqp.Connection, error) {
+		return amqp.Dial(brokerURL(r.t))
+	}}
+	n, err := q.Depth(r.t.Context())
+	r.seen = append(r.seen, n)
+	return len(p), err
 }
 
 // TestListReadsTheQueueOnlyIfAsked: a list is of the store's records, and says that the queue holds more messages than
