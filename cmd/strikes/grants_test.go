@@ -16,6 +16,7 @@ import (
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -102,6 +103,20 @@ func TestGrants(t *testing.T) {
 				t.Errorf("%v\n%s\n%s", err, out, &stderr)
 			}
 		})
+	}
+}
+
+// TestPublishMayNotSeePartitions: a user who may not ask for partitions is not told that there are none.
+func TestPublishMayNotSeePartitions(t *testing.T) {
+	servertest.Long(t)
+	t.Parallel()
+	queue := newQueue(t)
+	mustOutput(t, strikesOn(t, queue, "declare", queue, "--partitions", "2"))
+	servertest.DeleteLater(t, append(broker.Partitions(queue, 2), broker.HashExchange(queue, 2))...)
+	cmd := asUser(t, queue, []string{"publish", "Q", "--routing-key", "k"}, grants{write: "default"})
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState.ExitCode() != cli.ExitDenied {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 
