@@ -116,10 +116,10 @@ func (g Graph) Trace(of broker.Queue) Route {
 	for next := []hop{first}; len(next) > 0; next = next[1:] {
 		s := next[0]
 		switch {
-		case seen[s.state]:
-			continue
 		case !s.at.Exchange && s.at.Name == of.Name:
 			r.Loops = append(r.Loops, Loop{s.through[:len(s.through)-1], s.delayed, s.last})
+		case seen[s.state]:
+			continue
 		case s.at.Exchange:
 			next = append(next, g.leave(s, of.Name, &r)...)
 		default:

@@ -149,6 +149,10 @@ func TestLoopRule(t *testing.T) {
 			lettersTo("q"))), late, ""},
 		{"a TTL of the queue, and straight back", changes("x-message-ttl=5", exchange("q.dlx", "fanout", toQueue("q", ""))),
 			loop, ""},
+		{"a TTL of the queue, back over another queue, and over more exchanges", changes("x-message-ttl=5", exchange("q.dlx",
+			"fanout", toQueue("w", ""), toExchange("a", "")), keeps("w", "x-dead-letter-exchange=d"), exchange("d", "fanout",
+			toQueue("q", "")), exchange("a", "fanout", toExchange("b", "")), exchange("b", "fanout", toExchange("c", "")),
+			exchange("c", "fanout", toQueue("q", ""))), loop + ", " + late, ""},
 		{"queues in a circle, not over the queue", changes(defaultExchange, "x-dead-letter-routing-key=v", keeps("v",
 			lettersTo("w")), keeps("w", lettersTo("v"))), "", ""},
 	}

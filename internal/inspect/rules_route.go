@@ -137,8 +137,8 @@ func foreignPolicyRule(f Facts, _ Need, report func(Finding)) {
 	}
 }
 
-// loopRule judges whether dead letters come back to the queue, and names the first such route. AllowDrop does not accept that: nothing is lost, but
-// retries never end.
+// loopRule judges whether dead letters come back to the queue, and names the first such route. AllowDrop does not
+// accept that: nothing is lost, but retries never end.
 func loopRule(f Facts, _ Need, report func(Finding)) {
 	now, later := f.sortLoops()
 	if len(now) > 0 {
