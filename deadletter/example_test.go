@@ -45,7 +45,7 @@ func Example() {
 	fmt.Println(result.Done, "replayed")
 }
 
-// Browse holds no message while the caller works on the messages that it yields.
+// Browse holds the messages of the queue until the iteration ends, so the loop only counts.
 func ExampleQueue_Browse() {
 	dead := deadletter.Queue{
 		Name:     "orders.dlq", // a classic queue: reading it is harmless
