@@ -56,6 +56,7 @@ func Run(ctx context.Context, s Streams, root *cobra.Command, args []string) int
 	root.InitDefaultVersionFlag() // before a command is looked for, so that the flag takes no value
 	root.InitDefaultCompletionCmd()
 	prepare(root)
+	refuseTopic(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	switch {
 	case out.err != nil:
@@ -161,6 +162,19 @@ func refuseUnknown(cmd *cobra.Command, args []string) error {
 		like = fmt.Sprintf("; did you mean %q?", names[0])
 	}
 	return Misusef("%s has no command %q%s (see %s --help)", cmd.CommandPath(), quotable(args[0]), like, cmd.CommandPath())
+}
+
+// refuseTopic has "help TOPIC" refuse an unknown TOPIC. Cobra would print the help of the root and succeed.
+func refuseTopic(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	help, _, _ := root.Find([]string{"help"})
+	help.Args = func(_ *cobra.Command, args []string) error {
+		of, rest, err := root.Find(args)
+		if err == nil && of.HasSubCommands() {
+			return refuseUnknown(of, rest)
+		}
+		return err
+	}
 }
 
 // quotable is an argument as an error may quote it: a URL in the wrong place may hold a password.
