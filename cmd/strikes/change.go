@@ -68,8 +68,11 @@ func (c *changeVerb) change(ctx context.Context, verb, queue string, ids ...stri
 				plans = append(plans, plan)
 			}
 		}
-		if len(plans) == 0 {
-			return errors.Join(none...)
+		if err := errors.Join(none...); err != nil && len(plans) == 0 {
+			if ask.ID != "" {
+				err = listed(err, queue)
+			}
+			return err
 		}
 		for _, err := range none {
 			fmt.Fprintf(c.Err, "strikes: %s\n", printable.Text(err.Error(), ""))

@@ -92,11 +92,8 @@ state.`,
 func (c *storeVerb) get(ctx context.Context, queue, id string) error {
 	return c.withQueue(ctx, queue, func(q *ops.Queue) error {
 		all, err := q.Message(ctx, id)
-		if errors.Is(err, ops.ErrNone) {
-			return fmt.Errorf("%w; strikes counter list %s shows the messages with counts", err, shell.Operands(queue))
-		}
 		if err != nil {
-			return err
+			return listed(err, queue)
 		}
 		judge, err := q.Judge(ctx)
 		if err != nil {
@@ -116,6 +113,14 @@ func (c *storeVerb) get(ctx context.Context, queue, id string) error {
 		}
 		return nil
 	})
+}
+
+// listed adds to an error that nothing is counted of a message how to list the messages with counts.
+func listed(err error, queue string) error {
+	if errors.Is(err, ops.ErrNone) {
+		return fmt.Errorf("%w; strikes counter list %s shows the messages with counts", err, shell.Operands(queue))
+	}
+	return err
 }
 
 func (a *app) counterResetCommand() *cobra.Command {
