@@ -15,9 +15,9 @@ import (
 var ErrNoRecord = errors.New("this generation of the message has no record")
 
 // ErrOver is wrapped by LimitMessage and Skip if the message was dead-lettered or handled, and by LimitMessage if it
-// was skipped. This generation gets no more attempts, and nothing is done. Reset lifts a tombstone and a skip. Replay
-// a message that is in the dead-letter queue already.
-var ErrOver = errors.New("this generation of the message is over: it was dead-lettered, skipped or handled")
+// was skipped. This generation gets no more attempts, and nothing is done. Reset lifts a tombstone and a skip. A
+// message that is in the dead-letter queue can be replayed.
+var ErrOver = errors.New("the message was dead-lettered, skipped or handled already, so nothing is done")
 
 // byOperator is the token of a step that belongs to no attempt.
 const byOperator = "operator"

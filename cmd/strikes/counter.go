@@ -178,7 +178,7 @@ func (c *storeVerb) withQueue(ctx context.Context, queue string, f func(*ops.Que
 		}
 		return cli.WithCode(err, cli.ExitNothing)
 	case errors.Is(err, counter.ErrOver):
-		return cli.Misusef("%w: nothing is done; replay what is in the dead-letter queue instead", err)
+		return cli.Misusef("%w; strikes dead replay publishes a dead letter again", err)
 	}
 	return err
 }
