@@ -107,9 +107,9 @@ func (c *client) changeAll(ctx context.Context, doing string, of Queue, messages
 }
 
 // takeSome takes steps of messages of one queue with one Save, and one Load unless their documents are recent. It
-// returns those that are to be taken again because their documents may have changed. Each step sees the queue as the one
-// before left it. If the document of one has changed, all are taken again. That is rare, because a message is in one
-// process at a time.
+// returns those that are to be taken again because their documents may have changed. Each step sees the queue as the
+// step before left it. If the document of one step has changed, all are taken again. That is rare, because a message is
+// in one process at a time.
 func (c *client) takeSome(ctx context.Context, of Queue, some []*taking) (again []*taking, err error) {
 	var taken []*taking
 	for _, t := range some {
@@ -125,7 +125,7 @@ func (c *client) takeSome(ctx context.Context, of Queue, some []*taking) (again 
 	}
 	about, records := docs[:len(aboutQueue)], docs[len(aboutQueue):]
 	var all Change
-	var in []*taking // all
+	var in []*taking // the steps of all
 	size := 0
 	for i, t := range taken {
 		if size > maxSaved {
@@ -158,8 +158,8 @@ func (c *client) takeSome(ctx context.Context, of Queue, some []*taking) (again 
 	return again, nil
 }
 
-// maxSaved is how many bytes of records one Save has, before it gets the last one. A server of MySQL may have a
-// max_allowed_packet of 1 MiB, and escaped data is twice as long.
+// maxSaved is in bytes of records. Once one Save has more, it takes no further record. A MySQL server may have a
+// max_allowed_packet of 1 MiB, and escaped data may be twice as long.
 const maxSaved = 256 << 10
 
 // decide lets the rule of a step decide, and returns its changes: first of the record, then of the queue.
@@ -205,7 +205,8 @@ func see(about []Doc, by Change) {
 	}
 }
 
-// join makes one change of two. The second saw the documents as the first had left them. join changes the first.
+// join makes one change of two. The second saw the documents as the first had left them. join may write to the slices
+// of the first.
 func join(a, b Change) Change {
 	for _, d := range b.Docs {
 		if i := slices.IndexFunc(a.Docs, d.isNamed); i >= 0 {

@@ -16,13 +16,13 @@ import (
 // skipAnnounced is how long a skip is announced to the consumers of a queue. Its record keeps it after that.
 const skipAnnounced = 10 * time.Minute
 
-// Reader is a process that reads the Control of a queue, as it reports itself.
+// Reader is a consumer that reads the Control of a queue, as it reports itself.
 type Reader struct {
-	Token    string  // unique to the process and queue, like Attempt.Token
-	Consumer string  // the process, shown to operators
+	Token    string  // unique to the consumer and queue, like Attempt.Token
+	Consumer string  // its process, shown to operators
 	Breaker  bool    // it has a breaker: it counts no failure while no message succeeds
 	Stopped  bool    // it takes no deliveries of the queue and holds none
-	Left     bool    // this is its last read: it is no longer among the Consumers
+	Left     bool    // this is its last read: it is no longer among QueueState.Consumers
 	Waiting  Waiting // the zero value: none
 }
 
@@ -59,9 +59,8 @@ var controlLua string
 
 var readControl = redis.NewScript(controlLua)
 
-// Control reads the requests of operators to the consumers of a queue, and reports the reader to operators. A process
-// sends it once a second for each queue that it consumes. After an error the last Control stays in force. A Token that
-// is refused is a *FieldError.
+// Control reads the requests of operators to the consumers of a queue, and reports the reader to operators. A consumer
+// sends it once a second. After an error the last Control stays in force. A Token that is refused is a *FieldError.
 func (c *Counter) Control(ctx context.Context, vhost, queue string, r Reader) (Control, error) {
 	if err := checkOwner(queue, r.Token); err != nil {
 		return Control{}, err

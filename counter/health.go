@@ -25,10 +25,10 @@ type Finding struct {
 
 func (f Finding) String() string { return fmt.Sprintf("%s: %s; %s", f.Seen, f.Impact, f.Fix) }
 
-// Check pings the store, and warns of what loses counts: a maxmemory-policy that evicts, no persistence, and a save
-// that failed. It does not warn of settings that the user may not read (ACL, managed services). It returns an error if
-// the URL of one server leads to a Sentinel, or to one of several masters of a Cluster. A Counter works without Check,
-// which takes two to six round trips per server.
+// Check pings the store, and warns of states that lose counts: a maxmemory-policy that evicts, no persistence, and a
+// save that failed. It does not warn of settings that the user may not read (ACL, managed services). It returns an
+// error if the URL of one server leads to a Sentinel, or to one of several masters of a Cluster. A Counter works
+// without Check, which takes two to six round trips per server.
 func (c *Counter) Check(ctx context.Context) (warnings []string, err error) {
 	var found []Finding
 	if c.rdb == nil {

@@ -147,7 +147,7 @@ func (c *Counter) NextBlocked(ctx context.Context, vhost, queue string, after Bl
 			all = join(all, laneChange(d, lane, rules.LaneChange{Save: true}, now))
 		}
 	}
-	if !all.isEmpty() { // if a lane changes meanwhile, all wait for the next time
+	if !all.isEmpty() { // if a lane changes meanwhile, nothing is saved until the next call
 		_, err = c.store.Save(ctx, of, all)
 	}
 	return next, err

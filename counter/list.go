@@ -18,11 +18,10 @@ import (
 // page is how many records are read in one round trip.
 const page = 200
 
-// List yields the records of a queue that are failing, running or dead-lettered, the last written first, to the second:
-// the newest failure, unless an attempt began since. They have no TTL, and those that NoteRemoved noted are omitted.
-// List reads page by page, so
-// it neither blocks the store nor holds the whole list. A record that is written meanwhile moves to the front and may
-// be missed. List yields an error once and stops.
+// List yields the records of a queue that are failing, running or dead-lettered, the last written first, to the second.
+// That is the newest failure, unless an attempt began since. They have no TTL, and those that NoteRemoved noted are
+// omitted. List reads page by page, so it neither blocks the store nor holds the whole list. A record that is written
+// meanwhile moves to the front and may be missed. List yields an error once and stops.
 func (a *Admin) List(ctx context.Context, vhost, queue string) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		of := Queue{vhost, queue}

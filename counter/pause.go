@@ -21,7 +21,7 @@ var (
 	ErrNotPaused = errors.New("the queue is not paused")
 )
 
-// ConsumerState is a process that consumes a queue.
+// ConsumerState is a process that consumes a queue. One that has several consumers of it is listed once for each.
 type ConsumerState struct {
 	Consumer string // the process
 	// when it read the Control of the queue, by the store's clock: once a second, unless it is dead or cut off

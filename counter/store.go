@@ -57,7 +57,7 @@ type Change struct {
 	Docs []Doc    // to be written
 	Same []Doc    // must be as they were loaded, and stay
 	Sets []Member // to be moved, or removed
-	Add  []Sum    // several may be of one document
+	Add  []Sum    // to be added; several may be of one document
 }
 
 func (c Change) isEmpty() bool { return len(c.Docs)+len(c.Sets)+len(c.Add) == 0 }

@@ -1,4 +1,4 @@
--- SAVE makes a change to a queue, whole or not at all: nothing if one of its documents is not as it was read.
+-- SAVE makes a change to a queue as a whole. If one of its documents is not as it was read, SAVE does nothing.
 --
 -- A document is a string, or a hash whose text is the name and the value of each field, by name, every one after its
 -- length and a colon. Times are ms since 1970; 0: never.
@@ -9,8 +9,8 @@
 --     was none; the text to write, empty to remove it; when it expires. replace does not compare, and
 --     compare does not write
 --   how many sums, and for each: the field of a hash, the number to add, and until when the hash is kept at least
---   for each member of a set: its name, empty to move none; its score, empty to remove it; and until when
---     the set is kept at least
+--   for each member of a set: its name, empty to move none; its score, empty to remove it; and until when the set is
+--     kept at least
 --
 -- Reply: 1 if the change was made, else 0
 
