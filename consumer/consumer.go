@@ -19,7 +19,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 )
 
-// DefaultDrainTimeout leaves a few of the 30 seconds that Kubernetes grants by default for the last settlements.
+// DefaultDrainTimeout leaves a few of the 30 seconds that Kubernetes gives by default for the last settlements.
 const DefaultDrainTimeout = 25 * time.Second
 
 // A Consumer hands the messages of one queue to a Handler. The zero value of every field but the first three is useful.
@@ -149,10 +149,10 @@ type Consumer struct {
 	Observer Observer // gets every outcome; if nil, none
 	Tracer   Tracer   // follows every attempt; if nil, none, at no cost
 
-	// Logger gets the beginning and end of sessions, each dead letter at WARN and each retry at DEBUG. The beginning is
-	// at WARN after another session ended or a dial failed, else at INFO. Dead letters and retries have the queue, the
-	// id, the number of the attempt, the limit, the cause and the error. A panic of it ends the process. If nil, nothing
-	// is logged.
+	// Logger gets the beginning and end of sessions, each dead letter at WARN and each retry at DEBUG. The beginning is at
+	// WARN after another session ended or a dial failed, else at INFO. Dead letters and retries have the queue, the id,
+	// the number of the attempt, the limit, the cause and the error. If it panics, the process ends. If nil, nothing is
+	// logged.
 	Logger *slog.Logger
 
 	// Consuming is called with true when the broker has accepted the consumer, and with false when its session takes no

@@ -93,7 +93,7 @@ func (s *settings) observe(ctx context.Context, d *delivery, e Event) {
 	}
 }
 
-// logger returns a silent Logger if there is none.
+// logger returns the Logger, or a silent one if it is nil.
 func (c *Consumer) logger() *slog.Logger { return cmp.Or(c.Logger, slog.New(slog.DiscardHandler)) }
 
 // levels are those of the outcomes that the Logger gets.

@@ -17,7 +17,7 @@ var controlFeature = feature{room: newControlRoom}
 type controlRoom struct {
 	noRoom
 	s       *session
-	control *control.Control // of all sessions that follow or join; it reads once one of them consumes
+	control *control.Control // shared with the sessions that follow or join; it reads once one of them consumes
 }
 
 func newControlRoom(s *session, before rooms) room {
@@ -36,7 +36,7 @@ func (r *controlRoom) reader() counter.Reader {
 	return counter.Reader{Token: token(tokens.Add(1)).String(), Consumer: r.s.Name, Breaker: r.s.Breaker > 0}
 }
 
-// close does nothing for the session on a partition, because those on other partitions go on.
+// close does nothing for the session on a partition, because sessions on other partitions still use the control.
 func (r *controlRoom) close() {
 	if r.s.source == r.s.Queue {
 		r.control.Stop()

@@ -19,7 +19,8 @@ func TestWaitingAtTheBreaker(t *testing.T) {
 		for at := range 4 {
 			time.Sleep(30 * time.Second)
 			now, err := o.store.State(t.Context(), "/", "orders")
-			if err != nil || len(now.Consumers) != 1 || now.Consumers[0].Waiting.Messages != 4 || now.Consumers[0].Waiting.Why != errOutage.Error() {
+			if err != nil || len(now.Consumers) != 1 || now.Consumers[0].Waiting.Messages != 4 ||
+				now.Consumers[0].Waiting.Why != errOutage.Error() {
 				t.Errorf("after %d half minutes: %+v, %v; want four waiting messages", at+1, now.Consumers, err)
 			}
 		}

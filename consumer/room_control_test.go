@@ -79,7 +79,7 @@ func TestControlIsShared(t *testing.T) {
 		if end(); len(s.states(t)) != 0 {
 			t.Errorf("after the last has ended: %+v", s.states(t))
 		}
-		find[*controlRoom](sessionOn(s, Consumer{}).rooms).close() // one that never consumed says nothing
+		find[*controlRoom](sessionOn(s, Consumer{}).rooms).close() // it never consumed, so it reports nothing
 		if n := s.controls.Load(); n != 12 {
 			t.Errorf("%d reads, want one more: the report of the end", n)
 		}

@@ -32,7 +32,7 @@ type laneRoom struct {
 	noRoom
 	s       *session
 	blocked *lanes.Blocked // nil: the session blocks no lanes
-	last    atomic.Int64   // without blocked: how many lanes are, by the last reply of the store
+	last    atomic.Int64   // if blocked is nil: the number of blocked lanes, by the last reply of the store
 
 	keepsDeaths bool // the broker counts on in an x-death that a client published: RabbitMQ before 4.0
 }
@@ -47,8 +47,8 @@ func newLaneRoom(s *session, before rooms) room {
 	return r
 }
 
-// check refuses a queue with blocked lanes to a session that would not block them. If the store is away, its last
-// number stands; without one it is no reason to refuse.
+// check refuses a queue with blocked lanes to a session that would not block them. If the store does not reply, its
+// last number stands. If it never replied, the session begins, unless the error says that the store never will.
 func (r *laneRoom) check(ctx context.Context, conn *amqp.Connection) error {
 	if r.blocked != nil {
 		r.keepsDeaths = broker.VersionOf(conn).Before(4, 0)
@@ -67,7 +67,7 @@ func (r *laneRoom) check(ctx context.Context, conn *amqp.Connection) error {
 		ErrLanesBlocked)}
 }
 
-// count asks how many lanes are blocked.
+// count asks the store how many lanes are blocked, and keeps the number in last.
 func (r *laneRoom) count(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()

@@ -176,7 +176,7 @@ type partitionEnd struct {
 // all sessions end. It returns an error only if that ends the sessions on all partitions. After an error of one
 // partition it begins another session.
 func (r *partitionRoom) keep(all, ctx context.Context, conn *amqp.Connection, p int) error {
-	before := r.s.rooms // those of this process on the queue
+	before := r.s.rooms // of the session on the whole queue, which those on a partition join
 	defer func() { before.close() }()
 	said, failed := "", time.Time{}
 	for n, tries := 1, 0; ; n++ {
@@ -275,7 +275,8 @@ func (r *partitionRoom) note(s *session, consumes bool) {
 	})
 }
 
-// tell tells the readiness probe, after a change, whether this process consumes a partition, or has none to consume.
+// tell makes a change. Then it tells the readiness probe whether this process is ready: it consumes a partition, or has
+// none to consume.
 func (r *partitionRoom) tell(change func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,7 +13,8 @@ import (
 // queueFeature pauses the queue instead of dead-lettering a message, as Consumer.HoldLanes does without a Lane. It
 // opens no breaker, because an operator may take days to decide about the message. While a breaker is open, deliveries
 // wait unacked and return to the queue after half the consumer timeout. A broker before 4.3 counts each return towards
-// the delivery limit of a quorum queue: with the defaults of both, it dead-letters the message after five hours.
+// the delivery limit of a quorum queue. With the default limit of RabbitMQ 4, 20 returns, and the default consumer
+// timeout, it dead-letters the message after five hours.
 var queueFeature = feature{room: newQueueRoom}
 
 // queueRoom keeps a message that is exhausted at the head of its queue, which is paused meanwhile.
@@ -43,7 +44,7 @@ func (r *queueRoom) beforeAttempt(_ context.Context, d *delivery) (step, error) 
 var errHoldsQueue = errors.New("the message is exhausted and holds its queue, which is paused: give it a higher " +
 	"limit, reset its count (counter reset) or skip it; see strikes status")
 
-// beforeSettlement pauses the queue, and keeps the delivery that holds it unsettled: the pause ends the session, and
+// beforeSettlement pauses the queue, and keeps the delivery that holds it unsettled. The pause ends the session, and
 // all deliveries return with it, in their order. It returns stepBegin if no pause ends the session within two seconds,
 // in which one read may be lost: an operator may have resumed the queue already. No record can keep a message without
 // an id, so each resume gives it an attempt.

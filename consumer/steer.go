@@ -118,8 +118,8 @@ func steeringOf(err error) steering {
 	return sum.steering
 }
 
-// PanicError is the error of an attempt whose Handler panicked. It unwraps to nothing: an error of Reject or RetryAfter
-// that is given to panic counts as any other panic.
+// PanicError is the error of an attempt whose Handler panicked. It does not unwrap to Value. So a panic with an error
+// of Reject or RetryAfter counts as any other panic.
 type PanicError struct {
 	Value any    // the argument of panic
 	Stack []byte // of the handler's goroutine

@@ -25,8 +25,8 @@ type Store interface {
 	Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error)
 }
 
-// Control reads once a second, for all sessions of a consumer on a queue, whether operators paused the queue or skipped
-// messages. If the store does not reply, its last reply stands.
+// Control reads once a second whether operators paused the queue or skipped messages. All sessions of a consumer share
+// one. If the store does not reply, its last reply stands.
 type Control struct {
 	store        Store
 	vhost, queue string
@@ -59,10 +59,11 @@ func New(store Store, vhost, queue string, reader counter.Reader, logger *slog.L
 // First returns a channel that is closed when the first read is done.
 func (k *Control) First() <-chan struct{} { return k.first }
 
-// Start has it read until Stop is called. Further calls do nothing.
+// Start begins the reading, which goes on until Stop is called. Further calls do nothing.
 func (k *Control) Start() { k.begin.Do(func() { go k.run() }) }
 
-// Stop ends the reading, and waits until the store knows that this process has left. Call it once.
+// Stop ends the reading. If it had begun, Stop then reports to the store that this process has left, and waits for the
+// reply for a short time. Call it once.
 func (k *Control) Stop() {
 	k.begin.Do(func() { close(k.done) }) // it has not begun
 	close(k.stop)

@@ -32,9 +32,9 @@ type Follower struct {
 	log          *slog.Logger
 
 	me     counter.DealRead
-	since  time.Time // of the last read, or of Begin
-	failed bool      // the last read did
-	dealt  bool      // me.Consumes is known: a read succeeded, or the time alone is over
+	since  time.Time // of the last read that succeeded, or of Begin if that is later
+	failed bool      // the last read failed
+	dealt  bool      // me.Consumes is known: a read succeeded, or all have failed for as long as alone
 }
 
 // New returns a Follower that has read nothing.
@@ -45,8 +45,8 @@ func New(store Store, vhost, queue string, me counter.DealRead, log *slog.Logger
 // Current returns the partitions to consume, and whether they are known.
 func (f *Follower) Current() (mine []int, known bool) { return f.me.Consumes, f.dealt }
 
-// Begin is called before the first Read on a connection to the broker. Without one the deal is not read, so that the
-// lease ends.
+// Begin is called before the first Read on a connection to the broker. Without a connection the deal is not read, so
+// that the lease of this process ends.
 func (f *Follower) Begin() { f.since, f.failed, f.me.Left = time.Now(), false, false }
 
 // Read reads the deal. If the store does not reply, its last reply stands. After 30 s without a reply the process
