@@ -6,15 +6,16 @@ import (
 	"iter"
 )
 
-// Browse yields the dead letters that the filter picks, in their order and with their records. It holds the messages
-// that it has read, and returns all to the queue when the iteration ends: until then other calls return ErrBusy. To
-// read only a part of the queue, end the iteration early; some messages more may be read. See also Queue.MostRead and
-// Queue.MostBytes. Browse wraps ErrUnsafe where reading is not harmless. It yields an error once and then stops.
+// Browse yields the dead letters that the filter picks, in their order and with their records. While it yields, it
+// holds the messages that it has read. It returns all to the queue when the iteration ends. Until then other calls
+// return ErrBusy. To read only a part of the queue, end the iteration early; Browse may have read some messages more.
+// See also Queue.MostRead and Queue.MostBytes. Browse wraps ErrUnsafe where reading is not harmless. It yields an error
+// once and then stops.
 //
 // A quorum queue puts returned messages behind those that were returned before. So a Browse that reads a part also
-// takes everything that an earlier Browse has returned, at its end. After a Browse of the whole queue that is the whole
-// queue. The same holds where the broker marks first deliveries as returned: RabbitMQ 4.0 does so for all dead letters,
-// 4.3 for those settled by basic.reject.
+// takes all messages that an earlier Browse has returned, at its end. After a Browse of the whole queue that is the
+// whole queue. The same holds where the broker marks first deliveries as returned: RabbitMQ 4.0 does so for all dead
+// letters, 4.3 for those settled by basic.reject.
 func (q *Queue) Browse(ctx context.Context, f Filter) iter.Seq2[*Message, error] {
 	return func(yield func(*Message, error) bool) {
 		if err := cmp.Or(q.validate(), q.mayRead()); err != nil {

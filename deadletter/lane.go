@@ -131,7 +131,7 @@ type laneWork struct {
 	state   *counter.LaneState
 	drops   bool      // the first position is to be dropped
 	whole   bool      // and then all others
-	replays bool      // what is left is published
+	replays bool      // the positions that are left are published
 	begun   time.Time // the first reading for this pass; zero: there was none
 	found   []*Message
 	named   []counter.Message // of each of those
@@ -318,7 +318,7 @@ func (q *Queue) vhost(ctx context.Context) (string, error) {
 	return conn.Config.Vhost, nil
 }
 
-// drop gives up the first message of the lane, or all that were read. After the first, none is dropped any more.
+// drop gives up the first message of the lane, or with whole all that were read. Without whole, w.drops then ends.
 func (w *laneWork) drop(ctx context.Context) error {
 	at := map[int64][]*Message{}
 	open, found := w.state.Open, w.plan.Found

@@ -91,7 +91,7 @@ func TestStepsReachTheEnd(t *testing.T) {
 	}
 }
 
-// TestConsumersTakeMore each than the one before, as far as memory and AMQP allow.
+// TestConsumersTakeMore: each brings more than the one before, as far as memory and AMQP allow.
 func TestConsumersTakeMore(t *testing.T) {
 	for _, tc := range []struct {
 		what                   string

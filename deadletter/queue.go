@@ -36,8 +36,8 @@ type Queue struct {
 	// Key is that of the consumers that counted the messages; if nil, their MessageId.
 	Key func(amqp.Delivery) string
 
-	// Preview is how many bytes of each body Browse keeps; if zero, none. MostRead is how many messages it reads, and
-	// MostBytes ends it once their bodies have so many bytes; if zero, all.
+	// Preview is how many bytes of each body Browse keeps; if zero, none. MostRead is how many messages it reads at most;
+	// if zero, all. Once their bodies have MostBytes bytes, it ends; if zero, it has no such limit.
 	Preview, MostRead, MostBytes int
 
 	// Progress, if not nil, is called on the caller's goroutine during long work.

@@ -145,11 +145,12 @@ func (j *joiner) list(ctx context.Context, queue string) error {
 // clockSkew is how far the clocks of store and broker may differ if several messages used one record.
 const clockSkew = time.Second
 
-// diedBefore reports whether a message died before the last attempt of its record failed, and that was an attempt at a
-// later message with its id. x-death has whole seconds, and RabbitMQ 3.10 keeps the time of the first death when it
-// counts several.
+// diedBefore reports whether the record of a message describes a later message with its id. The last attempt then
+// failed after this message had died. x-death has whole seconds, and RabbitMQ 3.10 keeps the time of the first death
+// when it counts several.
 func diedBefore(died Death, r counter.Record) bool {
-	reused := func(t counter.Token) bool { return t.Kind == counter.KindNotCounted } // an attempt at the later message
+	// once the later message begins, the attempts at the earlier one count no more
+	reused := func(t counter.Token) bool { return t.Kind == counter.KindNotCounted }
 	return r.State == counter.StateDeadLetter && slices.ContainsFunc(r.Tokens, reused) && died.Count <= 1 &&
 		died.Time.Add(time.Second+clockSkew).Before(r.LastTime)
 }

@@ -141,8 +141,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestRecordOfALaterMessage: an id was used for two messages, which are counted in one record. One that died before the
-// last failed attempt has none.
+// TestRecordOfALaterMessage: an id was used for two messages, which are counted in one record. A message that died
+// before the last failed attempt has no record.
 func TestRecordOfALaterMessage(t *testing.T) {
 	once := counter.Tokens{{Name: "a", Kind: counter.KindFailed}}
 	again := counter.Tokens{{Name: "a", Kind: counter.KindNotCounted}, {Name: "b", Kind: counter.KindFailed}}

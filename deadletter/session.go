@@ -37,7 +37,7 @@ type session struct {
 	cancelled    chan string // receives if the broker took a consumer's messages back
 	asked        time.Time   // when the request was sent that the queue has not answered; zero: there is none
 	acks         int         // sent, and maybe not in the queue yet
-	ready        int         // messages to read: those in the queue when it began, or the first of them
+	ready        int         // messages to read: those in the queue when it began, but not more than most
 	drained      sync.WaitGroup
 }
 

@@ -23,10 +23,10 @@ type source struct {
 	total int // it hands out so many at most
 	gone  int // counted messages that did not arrive
 
-	preview int       // bytes to keep of each body; negative: all
-	begun   time.Time // for the ages of messages
-	spool   *spool    // the messages that may be picked; nil: it does not pick
-	picked  []*Message
+	preview int        // bytes to keep of each body; negative: all
+	begun   time.Time  // for the ages of messages
+	spool   *spool     // the messages that may be picked; nil: a source of everything, or a Browse
+	picked  []*Message // from the spool, not yet handed out
 
 	left  int    // to be received
 	acked uint64 // of everything: the tag up to which all are settled
@@ -163,8 +163,8 @@ const (
 
 // page returns the picked ones of the next messages, and whether they are the last. It does not wait for a message that
 // is not on its way.
-func (c *source) page(ctx context.Context, next func(context.Context) (*Message, error)) (messages []*Message, over bool,
-	err error) {
+func (c *source) page(ctx context.Context, next func(context.Context) (*Message, error)) (messages []*Message,
+	over bool, err error) {
 	for size := 0; len(messages) < page && size < pageBytes; {
 		m, err := next(ctx)
 		if err != nil {

@@ -69,9 +69,9 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestBrowseEndsEarly reads parts of a queue, short and long ones in turn, and all of it in between. The right part must
-// come, and the queue must stay in its order. A quorum queue puts returned messages behind those that were returned
-// before.
+// TestBrowseEndsEarly reads parts of a queue, short and long ones in turn, and all of it in between. The right part
+// must come, and the queue must stay in its order. A quorum queue puts returned messages behind those that were
+// returned before.
 func TestBrowseEndsEarly(t *testing.T) {
 	t.Parallel()
 	eachType(t, func(t *testing.T, queue string) {
@@ -82,7 +82,7 @@ func TestBrowseEndsEarly(t *testing.T) {
 		byID := deadletter.Filter{IDs: []string{"m3", "m250"}}
 		for i, tc := range []struct {
 			f              deadletter.Filter
-			end            int // the iteration after so many
+			end            int // messages after which the iteration ends
 			mostRead, most int // messages, and bytes of their bodies
 			want           []string
 		}{
@@ -125,8 +125,8 @@ func TestShortBrowse(t *testing.T) {
 		for _, tc := range []struct {
 			what string
 			f    deadletter.Filter
-			end  int // the iteration after so many
-			read int // at most
+			end  int // messages after which the iteration ends
+			read int // MostRead
 			most int // messages to be read
 		}{
 			{"the first 5", deadletter.Filter{}, 5, 0, 50},
