@@ -14,16 +14,16 @@ import (
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
-// FindDeadLetters says in which queues the dead letters of a queue land, by name. With Management it follows the
-// dead-letter route through exchanges and queues. AMQP alone can follow only a route over the default exchange, with the
-// configure permission on the queue; for other routes it finds no queue. If the route reaches no queue, or is not wholly
-// known, why says so, without an error: also if the queue does not exist or cannot be read. Only Queue, Management and
-// HTTPClient of need are used.
+// FindDeadLetters returns the queues in which the dead letters of a queue land, sorted by name. With Management it
+// follows the dead-letter route through exchanges and queues. AMQP alone can follow only a route over the default
+// exchange, with the configure permission on the queue; for other routes it finds no queue. If the route reaches no
+// queue, or is not wholly known, why is the reason, and err is nil. That is also so if the queue does not exist or
+// cannot be read. Only Queue, Management and HTTPClient of need are used.
 //
 // It changes nothing. With Management it may wait 15 s for the policy of a queue that was just declared. It returns
 // errors of the connection, and for an invalid Queue or Management.
-func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Need) (queues []inspect.Landing, why string,
-	err error) {
+func FindDeadLetters(ctx context.Context, conn *amqp.Connection, need inspect.Need) (queues []inspect.Landing,
+	why string, err error) {
 	need.AllowDrop = false
 	f, err := inspect.Gather(ctx, conn, need, inspect.RouteRules)
 	switch {

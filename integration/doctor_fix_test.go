@@ -97,7 +97,8 @@ func (b topo) fixAll(queues ...string) (steps string) {
 // landings is where the dead letters of a queue land.
 func (b topo) landings(queue string) (names []string) {
 	b.t.Helper()
-	queues, _, err := doctor.FindDeadLetters(b.t.Context(), b.conn, inspect.Need{Queue: queue, Management: managementURL(b.t)})
+	of := inspect.Need{Queue: queue, Management: managementURL(b.t)}
+	queues, _, err := doctor.FindDeadLetters(b.t.Context(), b.conn, of)
 	need(b.t, err)
 	for _, q := range queues {
 		names = append(names, q.Name)

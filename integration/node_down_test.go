@@ -22,8 +22,8 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// TestAQueueWhoseNodeIsDown: a classic queue whose node is down exists, and takes no dead letter. A consumer holds what
-// only such a queue takes until the node is back. No question about such a queue takes long.
+// TestAQueueWhoseNodeIsDown: a classic queue whose node is down exists, and takes no dead letter. A consumer holds dead
+// letters that only such a queue takes until the node is back. No question about such a queue takes long.
 func TestAQueueWhoseNodeIsDown(t *testing.T) {
 	servertest.Long(t)
 	t.Parallel()

@@ -318,5 +318,6 @@ func (c *API) Bindings(ctx context.Context, vhost, exchange string) ([]Binding, 
 
 // AllBindings lists the bindings of a virtual host, with those of the default exchange.
 func (c *API) AllBindings(ctx context.Context, vhost string) ([]Binding, error) {
-	return fetch[[]Binding](ctx, c, "?columns=source,destination,destination_type,routing_key,arguments", "bindings", vhost)
+	return fetch[[]Binding](ctx, c, "?columns=source,destination,destination_type,routing_key,arguments", "bindings",
+		vhost)
 }

@@ -13,7 +13,7 @@ const replaying = 200 * time.Millisecond
 
 // Takes reports whether a queue takes messages now. The node of a classic queue may be down. After a start of the
 // broker, a quorum queue replays its log, for 7 s if its messages were often read and returned (4.3.6). Meanwhile it
-// has no leader, and the broker drops what a classic queue dead-letters to it.
+// has no leader, and the broker drops the dead letters of a classic queue that go to it.
 //
 // The broker does not say so. It waits 250 ms for such a queue, and then says that the queue is empty and has no
 // consumers. Takes returns false if it says so three times, each 200 ms later than its slowest reply to basic.qos.

@@ -38,7 +38,7 @@ var All = []Rule{
 // RouteRules judge whether a dead letter would be lost, or come back.
 var RouteRules = []Rule{deadLetterRule, deadLetterRouteRule, awayRule, loopRule}
 
-// closely returns a rule that judges only what a close look has seen.
+// closely returns a rule that judges a queue only after a close look.
 func closely(r Rule) Rule {
 	return func(f Facts, need Need, report func(Finding)) {
 		if f.Vitals != nil {

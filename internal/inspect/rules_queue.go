@@ -61,9 +61,10 @@ func Unconsumed(q broker.Queue) (why []string) {
 	return why
 }
 
-// keptWhenFull reports whether a dead-letter queue that is full loses no dead letter. It passes them on if it
-// dead-letters itself, or refuses them. A quorum queue refuses only publishes with confirms, as at-least-once dead
-// lettering makes them, and takes all others. Measured on 3.10.8 and 4.3.6.
+// keptWhenFull reports whether no dead letter is lost when a dead-letter queue is full. A queue that dead-letters
+// passes them on. Another one may refuse them: they stay in the queue of f if that dead-letters at least once. A full
+// quorum queue refuses only publishes with confirms, as at-least-once dead lettering makes them, and takes all others.
+// Measured on 3.10.8 and 4.3.6.
 func (f Facts) keptWhenFull(q broker.Queue) bool {
 	_, on := q.DeadLetterExchange()
 	if q.DropsHead() || q.Overflow() == "reject-publish-dlx" && on {
