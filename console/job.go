@@ -168,7 +168,7 @@ func (j *job) result(r deadletter.Result, err error) string {
 var errNoDrop = formError("no directory for the files of a drop; start the console with --drop-dir, or set " +
 	"Options.DropDir and Options.Encode")
 
-// dropFile makes the file of a job that drops, and shows its name.
+// dropFile creates the file for the dead letters that a job drops. The page of the job then shows its name.
 func (c *Console) dropFile(j *job) (*os.File, error) {
 	name := fmt.Sprintf("%.80s-%s.ndjson", unsafe.ReplaceAllString(j.Queue, "_"),
 		time.Now().UTC().Format("20060102T150405.000000Z"))

@@ -146,7 +146,8 @@ func TestSeveral(t *testing.T) {
 		t.Errorf("status %d, to %q", w.Code, w.Header().Get("Location"))
 	}
 	for _, queue := range []string{"orders", "bills"} {
-		if now, err := f.store.State(t.Context(), "/", queue); err != nil || now.Paused == nil || now.Paused.Why != "a deploy" {
+		now, err := f.store.State(t.Context(), "/", queue)
+		if err != nil || now.Paused == nil || now.Paused.Why != "a deploy" {
 			t.Errorf("%s: %+v, %v", queue, now.Paused, err)
 		}
 	}

@@ -215,7 +215,8 @@ func (c *Console) prepare(ctx context.Context, j *job, rate float64) (jobWork, e
 	return func(ctx context.Context, begin func() error) (deadletter.Result, error) {
 		var file *os.File
 		done, err := q.Drop(ctx, f, j.Of, func(messages []*deadletter.Message) (err error) {
-			if err = begin(); err == nil && file == nil { // none may match, or the audit may refuse the job
+			// not before the first message: if none matches, or the audit refuses the job, there is no file
+			if err = begin(); err == nil && file == nil {
 				file, err = c.dropFile(j)
 			}
 			if err != nil {

@@ -11,13 +11,13 @@ import (
 // Fact is something that an operator should know about a queue.
 type Fact struct {
 	Text  string // escaped
-	Class string // "bad" needs a person, "warn" may; empty: it explains a figure
+	Class string // "bad" needs a person, "warn" may need one; empty: it explains a figure
 }
 
-// longestFact bounds a text of a message, a handler or a person in a fact, in characters.
+// longestFact is the most characters that a fact has of a text by a handler, a person or a server.
 const longestFact = 200
 
-// Facts are the defects of a queue, the worst first, and what its figures do not show.
+// Facts returns the defects of a queue, the worst first, and other facts that its figures do not show.
 func (s Summary) Facts(now time.Time) (all []Fact) {
 	add := func(is bool, class, format string, args ...any) {
 		if is {
@@ -75,7 +75,7 @@ func (s Summary) Facts(now time.Time) (all []Fact) {
 	return all
 }
 
-// InShort is the fact of a finding.
+// InShort returns a finding in a few words, escaped.
 func InShort(f inspect.Finding) string {
 	seen := printable.Line(f.Seen, longestFact)
 	switch {

@@ -46,9 +46,8 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("the dead letters of queue %q land in several queues: %s", e.Queue, strings.Join(names, ", "))
 }
 
-// FindDeadLetterQueue follows the dead-letter route of need.Queue. It returns
-// an *AmbiguousError if that leads to several queues, and assumes QUEUE.dlq if
-// the route cannot be seen, or is broken.
+// FindDeadLetterQueue follows the dead-letter route of need.Queue. It returns an *AmbiguousError if that leads to
+// several queues, and assumes QUEUE.dlq if the route cannot be seen, or is broken.
 func FindDeadLetterQueue(ctx context.Context, conn *amqp.Connection, need inspect.Need) (DeadLetterQueue, error) {
 	landings, why, err := doctor.FindDeadLetters(ctx, conn, need)
 	if err != nil {
@@ -83,9 +82,8 @@ func sharing(known inspect.Listing, queue, deadLetterQueue string) (others []str
 	return others
 }
 
-// chooseLanding takes the queue in which dead letters stay: after a rejection,
-// else after a delay, else the delay queue. If there is none, it guesses, and
-// why says so.
+// chooseLanding takes the queue in which dead letters stay: after a rejection, else after a delay, else the delay
+// queue. If there is none, it assumes QUEUE.dlq, and why is the reason.
 func chooseLanding(queue string, all []inspect.Landing, why string) (DeadLetterQueue, error) {
 	var ranks [3][]inspect.Landing
 	for _, q := range all {

@@ -34,7 +34,7 @@ type Summary struct {
 	VHost   string  `json:"vhost"`
 	Queue   string  `json:"queue"`
 	Trouble Trouble `json:"trouble,omitempty"` // the worst
-	Absent  bool    `json:"-"`                 // the broker has no such queue: the rest is only what the store keeps
+	Absent  bool    `json:"-"`                 // the broker has no such queue: the rest comes from the store alone
 
 	// the deleted queue whose dead letters it takes; empty: it is a queue of its own
 	DeadLettersOf string `json:"dead_letters_of,omitempty"`
