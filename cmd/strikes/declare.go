@@ -42,8 +42,9 @@ func (a *app) declareCommand() *cobra.Command {
   strikes declare orders --partitions 8
   strikes declare orders --partitions 12 --repartition`,
 		Long: `Declares QUEUE, the fanout exchange QUEUE.dlx and the quorum queue QUEUE.dlq
-bound to it, all durable. It may be repeated. What exists with other properties
-is left as it is and named (exit 2).
+bound to it, all durable. It may be repeated. A queue or exchange that exists
+with other properties is left as it is and named (exit 2). Bind QUEUE to
+exchanges of your own with a client or rabbitmqadmin.
 
 --partitions N makes a queue that consumers share by routing key, each key in
 its order: the queues QUEUE.0 to QUEUE.N-1, and the exchange QUEUE for

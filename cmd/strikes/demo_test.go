@@ -29,7 +29,7 @@ func demoOn(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// TestDemo plays it on each kind of store.
+// TestDemo plays the demo on each kind of store.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	for _, flag := range []string{"--store=postgres", "--store=mysql", ""} {

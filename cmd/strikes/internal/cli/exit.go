@@ -187,8 +187,8 @@ func Plain(err error) string {
 // flagsOfFields are the flags that set fields of other names.
 var flagsOfFields = map[string]string{"ConfirmTimeout": "timeout", "Management": "management-url"}
 
-// argumentOf returns the flag or the argument of a command that sets a field which a library refused, such as Queue;
-// empty if it has none.
+// argumentOf returns the flag or the argument of a command that sets a field which a library refused, such as Queue. It
+// returns the empty text if the command has none.
 func argumentOf(cmd *cobra.Command, field string) string {
 	name := cmp.Or(flagsOfFields[field], strings.ToLower(words.ReplaceAllString(field, "$1-$2")))
 	switch {

@@ -56,7 +56,7 @@ type lines[T any] struct {
 func (l lines[T]) Row(thing T) error { return l.out.Encode(l.form(thing)) }
 func (lines[T]) Flush() error        { return nil }
 
-// longest is how much of a reason a cell has, of which a terminal shows less.
+// longest is the most bytes of a reason in a cell. A terminal shows fewer.
 const longest = 1024
 
 // Audit returns a list of changes as a table, or as JSON lines.

@@ -130,7 +130,7 @@ func TestDelay(t *testing.T) {
 	}
 }
 
-// TestOverviewOf80Columns: a narrow terminal wraps the line, and shows for how long a queue has been stopped
+// TestOverviewOf80Columns: a narrow terminal wraps the line. It still shows for how long a queue has been stopped
 // without a record of a message, how many messages wait, and why.
 func TestOverviewOf80Columns(t *testing.T) {
 	const refused = "exit status 75: dial tcp 10.0.0.7:5432: connection refused"

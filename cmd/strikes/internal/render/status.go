@@ -103,7 +103,7 @@ func (p *page) flow(s ops.Status) {
 	}
 }
 
-// mostSilent is how many silent processes have a line. Processes that die again and again leave many.
+// mostSilent is how many silent processes have a line each. There are many if processes die again and again.
 const mostSilent = 3
 
 // partitions sums up the partitions, and names those that nothing consumes.

@@ -84,7 +84,7 @@ func TestStandingText(t *testing.T) {
 	shows(t, "status.txt", Status(s))
 }
 
-// TestManySilent: processes that die again and again leave three lines, of the last ones.
+// TestManySilent: of many silent processes, the three that were seen last have a line each, and the others are counted.
 func TestManySilent(t *testing.T) {
 	s := ops.Status{Queue: "orders"}
 	for i := range 9 {

@@ -14,7 +14,7 @@ import (
 // Table aligns rows. On a terminal it cuts cells that are too long for the line; elsewhere they are whole.
 type Table struct {
 	w      io.Writer
-	width  int // of the terminal; 0: it is none
+	width  int // of the terminal; 0: w is no terminal
 	titles []string
 	rows   [][]string
 	begun  bool // the titles are among the rows, or printed
@@ -26,9 +26,9 @@ const blockRows = 500
 
 const gap = 2
 
-// On a terminal the last cell has the rest of the line, and leastLast columns at least, because it says why. Cells of
-// more than longestCell columns are cut for it; an id of a UUID's length is not. A terminal that is too narrow for that
-// wraps the line.
+// On a terminal the last cell gets the rest of the line, and leastLast columns at least, because it says why. To make
+// room for it, other cells are cut to longestCell columns, the length of a UUID. If the terminal is still too narrow,
+// it wraps the line.
 const (
 	longestCell = 36
 	leastLast   = 28
