@@ -8,9 +8,9 @@
 //
 // Publish returns nil only when the broker has confirmed the message and did not return it. Any error is an [*Error].
 // Its Undecided field says what to do. If it is true, the message may or may not be in a queue: publish it again with
-// the returned id. Consumers may then receive it twice, under one id. If it is false, the message is in no queue.
-// errors.Is finds [ErrUnroutable], [ErrNacked], [ErrRefused], [ErrInvalid], [ErrConnectionLost] or [ErrClosed] in it, or
-// the error of a ctx that ended the wait. Each of them says when it is returned.
+// the returned id. Consumers may then receive it twice, under one id. If it is false, the message is in no queue. The
+// error wraps [ErrUnroutable], [ErrNacked], [ErrRefused], [ErrInvalid], [ErrConnectionLost] or [ErrClosed], or the
+// error of a ctx that ended the wait. Each of them says when it is returned.
 //
 // # Connections
 //

@@ -17,10 +17,10 @@ import (
 	"github.com/strikesmq/strikes/internal/shell"
 )
 
-// Declare declares the queue, its dead-letter exchange and its dead-letter queue, all durable. It declares the delay
-// queues with s.DelayQueues. Bind the queue to exchanges of your own afterwards, with the client's QueueBind. Declare
-// changes nothing that exists already with the same arguments, so it may be repeated, and called by several processes
-// at the same time. One that declares partitions waits for others, as [Repartition] does.
+// Declare declares the queue, its dead-letter exchange and its dead-letter queue, all durable. With s.DelayQueues it
+// also declares the delay queues. Bind the queue to exchanges of your own afterwards, with the client's QueueBind.
+// Declare changes nothing that exists already with the same arguments, so it may be repeated, and called by several
+// processes at the same time. One that declares partitions waits for others, as [Repartition] does.
 //
 // Declare makes the dead-letter route before a new queue, so that no message is ever rejected into nothing. The
 // dead-letter exchange is a fanout, so that a dead letter keeps its routing key and no key can be mistyped.
@@ -203,8 +203,8 @@ func bindStep(queue, exchange, key string, args amqp.Table) step {
 	return step{what: what, do: func(ch *amqp.Channel) error { return ch.QueueBind(queue, key, exchange, false, args) }}
 }
 
-// explain says how an existing queue or exchange differs. Otherwise it returns the broker's reply. Of a queue it names
-// the type first: that of the broker's reply is often an argument that no queue of the existing type has.
+// explain says how an existing queue or exchange differs. Otherwise it returns the broker's reply. If the type of the
+// queue differs, it names the type: the broker's reply often names an argument that queues of the other type lack.
 func explain(ctx context.Context, conn *amqp.Connection, s step, err error) error {
 	var reply *amqp.Error
 	switch {

@@ -29,8 +29,8 @@ func Example() {
 	}
 }
 
-// Publish/subscribe: two subscriptions to a topic exchange, each with its own queue, count and dead letters. The client
-// binds each queue once Declare has made its dead-letter route.
+// Publish/subscribe: two subscriptions to a topic exchange, each with its own queue, count and dead letters. The
+// exchange shop exists. The client binds each queue to it once Declare has made the queue's dead-letter route.
 func ExampleDeclare() {
 	conn, err := amqp.Dial("amqp://guest:guest@localhost:5672/")
 	if err != nil {

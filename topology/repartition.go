@@ -13,13 +13,13 @@ import (
 )
 
 // Repartition changes the number of partitions of a queue to s.Partitions. It refuses unless every partition is empty
-// and has no consumer. It asks no store: before you call it, make sure that no lane of a partition is blocked
-// (counter.Counter.BlockedLanes) and that no consumer is paused (counter.Admin.State), as strikes declare
-// --repartition does. Otherwise replays come into another partition, and the consumer goes on with the former number.
-// Before you lower the number, make sure that no quorum partition keeps rejected messages for its dead-letter route:
-// they are deleted with the partition. AMQP does not count them. The management API does (messages_dlx), but up to 10 s
-// late, so wait for 12 s first, as strikes declare does.
-// Afterwards consumers need the new number, and before RabbitMQ 4.3 publishers too.
+// and has no consumer. It asks no store. So before you call it, make sure that no lane of a partition is blocked
+// (counter.Counter.BlockedLanes) and that no consumer is paused (counter.Admin.State). The command strikes declare
+// --repartition does that. Otherwise replays come into another partition, and the consumer goes on with the former
+// number. Before you lower the number, make sure that no quorum partition keeps rejected messages for its dead-letter
+// route: they are deleted with the partition. AMQP does not count them. The management API does (messages_dlx), but up
+// to 10 s late, so wait for 12 s first, as strikes declare does. Afterwards consumers need the new number, and before
+// RabbitMQ 4.3 publishers too.
 //
 // While it works, the broker returns messages to their publishers as unroutable; none is misplaced. Partitions beyond
 // s.Partitions are deleted. On RabbitMQ 4.3 and later the broker chooses the partition afterwards; so the same number

@@ -39,7 +39,7 @@ type Inbox[Tx Transaction] struct {
 const (
 	longestQueue = 255         // bytes of a queue's name, by AMQP
 	untimed      = time.Minute // for half a handler without a timeout
-	grace        = time.Second // for a COMMIT that begins at the handler's deadline; a consumer grants 2 s
+	grace        = time.Second // for a COMMIT that begins at the handler's deadline; a consumer gives 2 s
 )
 
 // Handler returns a handler that does the work of each message once for each generation.

@@ -178,7 +178,7 @@ func (b *Base) Failed(err error) error {
 	case b.Gone(err), errors.As(err, &network):
 		fault = counter.FaultUnreachable
 	}
-	// pgx writes each dial on a line.
+	// pgx puts each dial that failed on a line of its own
 	text := strings.NewReplacer(":\n\t", ": ", "\n\t", "; ").Replace(err.Error())
 	if b.Password != "" && !errors.Is(err, ErrSchema) { // its text names the command, even if the password is "strikes"
 		text = setting.Hide(text, b.Password)

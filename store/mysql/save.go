@@ -11,15 +11,15 @@ import (
 	"github.com/strikesmq/strikes/internal/sqlstore"
 )
 
-// Save is that of counter.Store. The change is decided here, between two round trips of one transaction. The first locks
-// the documents that the change reads or writes and returns their versions. The second writes and commits.
+// Save is that of counter.Store. The change is decided here, between two round trips of one transaction. The first
+// locks the documents that the change reads or writes, and returns their versions. The second writes and commits.
 //
 // The transaction is READ COMMITTED, which locks the rows that it reads and no gaps. So each document that must stay
 // as it is needs a row, also one that must stay absent: Save inserts an empty row for it, and begins again. A document
-// that is to be written and has no row is inserted without ON DUPLICATE KEY: if another process was first, the
-// transaction fails, and Save begins again. All rows that the change depends on are thus locked from before it is decided
-// until it is committed, and Saves are serializable. Locks are taken in the order of names, first the shared ones.
-// Saves that deadlock all the same begin again.
+// that is to be written and has no row is inserted without ON DUPLICATE KEY. If another process was first, the
+// transaction fails, and Save begins again. All rows that the change depends on are thus locked from before it is
+// decided until it is committed, and Saves are serializable. Locks are taken in the order of names, first the shared
+// ones. Saves that deadlock all the same begin again.
 func (s *Store) Save(ctx context.Context, of counter.Queue, change counter.Change) (bool, error) {
 	ctx, cancel := s.base.Within(ctx)
 	defer cancel()

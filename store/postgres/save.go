@@ -14,9 +14,9 @@ import (
 // Save is that of counter.Store. It is one statement in one transaction of one round trip.
 //
 // The transaction is READ COMMITTED. It first takes advisory locks for the documents of the queue, and then sees all
-// commits before it. So a document that does not exist stays away. Records have no advisory locks,
-// because a batch has many. An existing record is locked by its row. Two processes that insert the same record get a
-// unique violation, and Save begins again. All locks are taken in one order, so Saves do not deadlock.
+// commits before it. So a document that does not exist stays away. Records have no advisory locks, because a change may
+// have many. An existing record is locked by its row. Two processes that insert the same record get a unique violation,
+// and Save begins again. All locks are taken in one order, so Saves do not deadlock.
 func (s *Store) Save(ctx context.Context, of counter.Queue, change counter.Change) (bool, error) {
 	ctx, cancel := s.base.Within(ctx)
 	defer cancel()
@@ -96,7 +96,8 @@ func (s *Store) saveOnce(ctx context.Context, queue []byte, c counter.Change) (s
 	if c.Add != nil {
 		sql += addSQL
 		args = append(args, column(c.Add, func(a counter.Sum) []byte { return []byte(a.Doc) }),
-			column(c.Add, func(a counter.Sum) string { return a.Field }), column(c.Add, func(a counter.Sum) int64 { return a.By }),
+			column(c.Add, func(a counter.Sum) string { return a.Field }),
+			column(c.Add, func(a counter.Sum) int64 { return a.By }),
 			column(c.Add, func(a counter.Sum) int64 { return sqlstore.Millis(a.Expires) }))
 	}
 	save := &pgx.QueuedQuery{SQL: sql + " SELECT made FROM ok", Arguments: args}
@@ -127,9 +128,9 @@ const lockSQL = `SELECT
 	WHEN current_setting('transaction_isolation') = 'read committed' AND current_setting('enable_seqscan') = 'off'
 	THEN true ELSE 1 / (key - key) = 0 END`
 
-// saveSQL decides in ok whether the change is made, and writes it. It locks documents in the order of their names. ok
-// counts them, so that they are locked before members are, also if no version is compared. A document that exists is
-// written by an INSERT that always conflicts: a join of an UPDATE may read the whole queue.
+// saveSQL decides in ok whether the change is made, and writes it. It locks documents in the order of their names. The
+// part ok counts them, so that they are locked before members are, also if no version is compared. A document that
+// exists is written by an INSERT that always conflicts: a join of an UPDATE may read the whole queue.
 const saveSQL = `WITH clock AS MATERIALIZED (SELECT ` + micros + ` / 1000 AS now),
 doc AS MATERIALIZED (SELECT * FROM unnest($3::int[], $4::bytea[], $5::bigint[], $6::bytea[], $7::bigint[])
 	AS t (act, name, version, data, expires)),
