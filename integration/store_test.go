@@ -241,8 +241,8 @@ func TestStoreForgetsItsScripts(t *testing.T) {
 	}
 }
 
-// TestStoreCheck: snapshots are enough, and a user that may not ask is not warned. TestDoctorExaminesTheStore has the
-// settings that lose counts.
+// TestStoreCheck: a store with snapshots causes no warning, also if the user may not read its settings.
+// TestDoctorExaminesTheStore has the settings that lose counts.
 func TestStoreCheck(t *testing.T) {
 	t.Parallel()
 	store := privateStore(t, servers.RedisOptions{Args: []string{"--save", "3600 1"}})

@@ -56,7 +56,8 @@ func TestTopologyDeclareMismatch(t *testing.T) {
 	b.queue(q, amqp.Table{"x-queue-type": "classic", "x-max-length": 10})
 	err := topology.Declare(t.Context(), b.conn, topology.Spec{Queue: q})
 	for _, w := range []string{
-		`topology: declare queue "` + q + `"`, ": it exists with x-queue-type 'classic', not 'quorum'; a queue keeps", "nothing was declared",
+		`topology: declare queue "` + q + `"`, ": it exists with x-queue-type 'classic', not 'quorum'; a queue keeps",
+		"nothing was declared",
 	} {
 		if err == nil || !strings.Contains(err.Error(), w) {
 			t.Errorf("%q is not in the error: %v", w, err)

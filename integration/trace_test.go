@@ -17,7 +17,7 @@ import (
 	"github.com/strikesmq/strikes/topology"
 )
 
-// traced returns the options of a publisher or a consumer, and what exports its spans.
+// traced returns the options of a publisher or a consumer, and the exporter that keeps its spans.
 func traced() (*otelstrikes.Options, *tracetest.InMemoryExporter) {
 	exporter := tracetest.NewInMemoryExporter()
 	return &otelstrikes.Options{TracerProvider: sdk.NewTracerProvider(sdk.WithSyncer(exporter))}, exporter
@@ -67,7 +67,8 @@ func TestTraceOfAMessage(t *testing.T) {
 	}
 	for _, i := range []int{0, 2, 4} {
 		s := attempts[i]
-		if len(s.Links) != 1 || s.Links[0].SpanContext.SpanID() != sent.SpanID() || s.SpanContext.TraceID() == sent.TraceID() {
+		if len(s.Links) != 1 || s.Links[0].SpanContext.SpanID() != sent.SpanID() ||
+			s.SpanContext.TraceID() == sent.TraceID() {
 			t.Errorf("span %d: %+v, want the link %v alone", i, s, sent.SpanID())
 		}
 	}
