@@ -25,13 +25,13 @@ type room interface {
 	// check is called before a session consumes. Its error ends the session.
 	check(ctx context.Context, conn *amqp.Connection) error
 
-	// around calls consume, which serves the session.
+	// around calls consume, which serves the session. If another session on conn is to follow, it calls session.end.
 	around(ctx context.Context, conn *amqp.Connection, consume func(context.Context) error) error
 
 	// beside runs while the session receives, until ctx ends.
 	beside(ctx context.Context)
 
-	// close is called after the last session.
+	// close is called after the last of the sessions that follow each other.
 	close()
 }
 
