@@ -26,8 +26,7 @@ const (
 // enough is the delivery limit that Declare gives a dead-letter queue.
 const enough = 1<<31 - 1
 
-// quorum are the arguments of a queue as Declare makes it, changed by pairs; nil
-// takes one out.
+// quorum are the arguments of a queue as Declare makes it, changed by pairs; nil takes one out.
 func quorum(q string, pairs ...any) amqp.Table {
 	args := amqp.Table{
 		"x-queue-type": "quorum", argDLX: q + ".dlx", argLimit: 1000,
@@ -53,8 +52,7 @@ func changed(args amqp.Table, pairs ...any) amqp.Table {
 	return args
 }
 
-// way makes an exchange of the kind, bound to a sound dead-letter queue by the
-// key.
+// way makes an exchange of the kind, bound to a sound dead-letter queue by the key.
 func (b topo) way(q, kind, key string) {
 	b.t.Helper()
 	b.exchange(q+".dlx", kind)

@@ -98,8 +98,7 @@ func DeadLetter(w io.Writer, m *deadletter.Message) error {
 	return body(w, m.Publishing.Body)
 }
 
-// noRecord says why the reason is the broker's and not a handler's; empty if
-// there is a record.
+// noRecord says why the reason is the broker's and not a handler's; empty if there is a record.
 func noRecord(m *deadletter.Message) string {
 	switch {
 	case m.Record != nil:
@@ -150,8 +149,7 @@ func deadLetterOf(m *deadletter.Message) deadLetter {
 	return d
 }
 
-// DeadLetterJSON prints a dead letter as a line that publish takes, with all
-// that is known of it added.
+// DeadLetterJSON prints a dead letter as a line that publish takes, with all that is known of it added.
 func DeadLetterJSON(w io.Writer, m *deadletter.Message) error {
 	dead := deadLetterOf(m)
 	if m.Record != nil {
@@ -196,8 +194,7 @@ const (
 	indented = 1 << 20
 )
 
-// headers has a header a line, and under it the lines of its text if there
-// are several, as a stack trace has.
+// headers has a header a line, and under it the lines of its text if there are several, as a stack trace has.
 func headers(t amqp.Table) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(t)) {

@@ -20,8 +20,7 @@ type Table struct {
 	begun  bool // the titles are among the rows, or printed
 }
 
-// blockRows is how many rows are aligned with each other, so that a long table
-// does not wait in memory.
+// blockRows is how many rows are aligned with each other, so that a long table does not wait in memory.
 const blockRows = 500
 
 const gap = 2
@@ -97,8 +96,7 @@ func (t *Table) Flush() error {
 	return err
 }
 
-// Fields are lines of a name and a value. A value of several lines has each on
-// a line of its own.
+// Fields are lines of a name and a value. A value of several lines has each on a line of its own.
 type Fields struct{ lines [][2]string }
 
 // Add adds a field, nothing for an empty value. The value may hold anything.
