@@ -132,7 +132,8 @@ func (s *pauseLost) Control(ctx context.Context, vhost, queue string, r counter.
 	return reply, err
 }
 
-// TestALostReadOfAPauseIsNoAttempt: a pause is in force within two seconds, so the delivery that began it waits as long.
+// TestALostReadOfAPauseIsNoAttempt: a pause is in force within two seconds, so the delivery that began it waits for
+// these.
 func TestALostReadOfAPauseIsNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, runs := &pauseLost{Memory: counter.NewMemory(nil)}, 0

@@ -192,8 +192,8 @@ func TestDoctorProbesOverAMQP(t *testing.T) {
 	}
 }
 
-// TestDoctorProbesWhereAPolicyExpiresMessages: a scratch message that expires at once takes the same route, and is taken
-// out again.
+// TestDoctorProbesWhereAPolicyExpiresMessages: a scratch message that expires at once takes the same route, and is
+// taken out again.
 func TestDoctorProbesWhereAPolicyExpiresMessages(t *testing.T) {
 	b := newTopo(t)
 	b.policy("strikes.probe.*", map[string]any{"message-ttl": 0})
