@@ -115,7 +115,7 @@ func (c *storeVerb) get(ctx context.Context, queue, id string) error {
 	})
 }
 
-// listed adds to an error that nothing is counted of a message how to list the messages with counts.
+// listed adds the command that lists the messages with counts to an error of a message without a count (ops.ErrNone).
 func listed(err error, queue string) error {
 	if errors.Is(err, ops.ErrNone) {
 		return fmt.Errorf("%w; strikes counter list %s shows the messages with counts", err, shell.Operands(queue))

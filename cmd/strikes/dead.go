@@ -266,9 +266,9 @@ func (c *deadChange) count(ctx context.Context, q *dlq, v verb, want *wanted) (n
 	return n, errors.Join(err, out.Flush(), end())
 }
 
-// unheld returns a writer for what is printed while Browse holds messages, and a function that ends it. Without a
-// terminal that prints all: a pager would hold the messages, and a closed pipe would kill the command, which changes
-// their order.
+// unheld returns a writer for the texts that are printed while Browse holds messages, and a function to call when
+// Browse has returned them. If out is no terminal, the texts are printed only then. A slow pager would keep the
+// messages from others, and a closed pipe would end the command, which changes their order.
 func unheld(out io.Writer) (to io.Writer, end func() error) {
 	if term.IsTerminal(out) {
 		return out, func() error { return nil }

@@ -256,7 +256,7 @@ func (q *dlq) nothing(want *wanted) error {
 		text := "no dead letter in queue %s is of the group %s; strikes dead list --groups %s shows the groups"
 		return cli.WithCode(fmt.Errorf(text, q.where(), want.Group, q.operand()), cli.ExitNothing)
 	}
-	text := fmt.Sprintf("no dead letter in queue %s matches%s; strikes dead list --read %s lists what is there", q.where(),
+	text := fmt.Sprintf("no dead letter in queue %s matches%s; strikes dead list --read %s lists all of them", q.where(),
 		want.names(), q.operand())
 	if want.Everything() || q.ready == 0 {
 		text = fmt.Sprintf("dead-letter queue %s is empty", q.where())

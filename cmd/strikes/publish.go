@@ -113,7 +113,7 @@ func (p *publish) run(ctx context.Context, queue string, files []string) error {
 		return cli.Misusef("queue %s is a partition: publish to %s, with a routing key", printable.Name(queue),
 			printable.Name(of))
 	}
-	if p.partitions == 0 && p.unknown == nil { // or the user may not know
+	if p.partitions == 0 && p.unknown == nil { // or the user may not see them
 		_, p.unknown = broker.PartitionsOf(ctx, conn, queue)
 	}
 	p.publisher, err = publisher.New(connect.After(conn, b.Dial), &publisher.Options{ConfirmTimeout: p.timeout,
