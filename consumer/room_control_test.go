@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -148,6 +149,41 @@ func TestPauseEndsASession(t *testing.T) {
 		} else {
 			end()
 		}
+	})
+}
+
+// TestAnotherSessionFollowsAPause: one follows a session that a pause ended, and one that waited for the resume. None
+// follows on the connection if the session ended by itself.
+func TestAnotherSessionFollowsAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, before, consumed := newStore(), rooms(nil), 0
+		run := func(consume func(context.Context) error) (again bool, err error) {
+			session := newSession(sessionOn(s, Consumer{}).Consumer, "/", before)
+			before = session.rooms
+			return session.amidRooms(t.Context(), &amqp.Connection{}, func(ctx context.Context) error {
+				consumed++
+				return consume(ctx)
+			})
+		}
+		untilPause := func(ctx context.Context) error {
+			s.pause(t)
+			<-ctx.Done()
+			return nil
+		}
+		if again, err := run(untilPause); !again || err != nil {
+			t.Errorf("after a pause: %t, %v", again, err)
+		}
+		go func() {
+			time.Sleep(3 * time.Second)
+			need(t, s.Resume(t.Context(), "/", "orders", counter.Note{}))
+		}()
+		if again, err := run(untilPause); !again || err != nil || consumed != 1 {
+			t.Errorf("after the resume: %t, %v; %d sessions consumed, want 1", again, err, consumed)
+		}
+		if again, err := run(func(context.Context) error { return errBoom }); again || !errors.Is(err, errBoom) {
+			t.Errorf("without a pause: %t, %v", again, err)
+		}
+		before.close()
 	})
 }
 

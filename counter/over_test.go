@@ -57,23 +57,32 @@ func overlap(c Change) string {
 	return ""
 }
 
-// TestChangesDoNotOverlap: a step that writes a document of the queue is saved together with steps that compare it.
-func TestChangesDoNotOverlap(t *testing.T) {
+// TestStepsOfOneSaveSeeEachOther: each step sees the documents of the queue as the one before left them, also the first
+// tombstones of a queue. No document is written twice.
+func TestStepsOfOneSaveSeeEachOther(t *testing.T) {
 	s := &slowStore{Store: newMemoryStore(), begin: make(chan struct{})}
 	close(s.begin)
 	var some []*taking
 	for i := range 3 {
-		some = append(some, newTaking(message(fmt.Sprint(i)), func(_ *Record, q *rules.Queue, _ time.Time) (Reply,
+		some = append(some, newTaking(message(fmt.Sprint(i)), func(_ *Record, q *rules.Queue, now time.Time) (Reply,
 			time.Duration) {
 			if q.Judged = true; i == 1 {
 				q.Breaker.Permits++
 			}
+			if q.Tombstones.Count++; q.Tombstones.Count == 1 {
+				q.Tombstones.Since = now
+			}
 			return Reply{}, time.Hour
 		}))
 	}
-	again, err := Over(s, nil).takeSome(t.Context(), Queue{"/", "orders"}, some)
+	c := Over(s, nil)
+	again, err := c.takeSome(t.Context(), Queue{"/", "orders"}, some)
 	if len(again) > 0 || err != nil {
 		t.Errorf("%d steps are to be taken again, %v", len(again), err)
+	}
+	state, err := c.Admin().state(t.Context(), Queue{"/", "orders"})
+	if state.Tombstones.Count != 3 || state.Breaker.Permits != 1 || err != nil {
+		t.Errorf("%+v, %d permits, %v", state.Tombstones, state.Breaker.Permits, err)
 	}
 }
 
