@@ -31,7 +31,7 @@ func (q *Queue) Browse(ctx context.Context, f Filter) iter.Seq2[*Message, error]
 			c.s.keepOrder(ctx, q.progress)
 			c.s.close()
 		}()
-		for over := false; !over; over = over || q.MostBytes > 0 && c.s.bytes >= q.MostBytes {
+		for over := false; !over; over = over || c.enough() {
 			var messages []*Message
 			if messages, over, err = c.page(ctx, c.receive); err != nil {
 				yield(nil, err)

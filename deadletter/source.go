@@ -161,6 +161,9 @@ const (
 	pageBytes = 1 << 20
 )
 
+// enough reports whether MostBytes ends the reading.
+func (c *source) enough() bool { return c.q.MostBytes > 0 && c.s.bytes >= c.q.MostBytes }
+
 // page returns the picked ones of the next messages, and whether they are the last. It does not wait for a message that
 // is not on its way.
 func (c *source) page(ctx context.Context, next func(context.Context) (*Message, error)) (messages []*Message,
@@ -177,7 +180,7 @@ func (c *source) page(ctx context.Context, next func(context.Context) (*Message,
 			messages = append(messages, m)
 			size += len(m.Publishing.Body)
 		}
-		if c.spool == nil && c.s.room == 0 {
+		if c.spool == nil && (c.s.room == 0 || c.enough()) {
 			break
 		}
 	}

@@ -90,7 +90,8 @@ func TestBrowseEndsEarly(t *testing.T) {
 			{deadletter.Filter{}, 3, 0, 0, all[:3]},
 			{deadletter.Filter{}, 5, 0, 0, all[:5]},
 			{deadletter.Filter{}, n, 30, 0, all[:30]},
-			{deadletter.Filter{}, n, 0, 1, all[:20]}, // those of the first consumer
+			{deadletter.Filter{}, n, 0, len(strings.Join(all[:7], "")), all[:7]},
+			{byID, n, 0, len(strings.Join(all[:230], "")), all[3:4]},
 			{byID, 2, 100, 0, all[3:4]},
 			{byID, n, n, 0, []string{"m3", "m250"}},
 			{deadletter.Filter{}, 2, 0, 0, all[:2]},
