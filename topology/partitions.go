@@ -41,8 +41,9 @@ func partitionSteps(s Spec, hash string) []step {
 func hashFor(ctx context.Context, conn *amqp.Connection, s Spec) (string, error) {
 	plain, q, err := broker.FindQueue(ctx, conn, s.Queue)
 	if err == nil && plain == broker.Yes {
-		return "", fmt.Errorf("%w: %q exists as a queue, with %s: delete it (rabbitmqctl delete_queue), or choose another "+
-			"name", ErrRefused, s.Queue, printable.Plural(q.Messages, "message"))
+		return "", fmt.Errorf("%w: %q exists as a queue, with %s: delete it once it is empty "+
+			"(rabbitmqctl delete_queue --if-empty %s), or choose another name", ErrRefused, s.Queue,
+			printable.Plural(q.Messages, "message"), shell.Operands(s.Queue))
 	}
 	if broker.IsAway(err) {
 		return "", fmt.Errorf("%q exists as a queue, and its node is down: start the node, or choose another name: %w",

@@ -18,6 +18,7 @@ import (
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/internal/setting"
+	"github.com/strikesmq/strikes/internal/shell"
 	"github.com/strikesmq/strikes/ops"
 )
 
@@ -113,6 +114,10 @@ func (c *examination) run(ctx context.Context, queues []string) error {
 		for _, queue := range queues {
 			of, _, _ := broker.PartitionedBy(ctx, conn, queue)
 			notePartition(c.Err, queue, of)
+			if n, _ := broker.PartitionsOf(ctx, conn, queue); c.probe && n > 0 {
+				fmt.Fprintf(c.Err, "queue %s has partitions, and is not probed; strikes doctor --probe %s probes one of them\n",
+					printable.Name(queue), shell.Operands(broker.Partition(queue, 0)))
+			}
 		}
 		if len(queues) == 0 {
 			if queues, err = c.list(ctx, conn, need, noAPI); err != nil {
