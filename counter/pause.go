@@ -23,7 +23,7 @@ var (
 
 // ConsumerState is a process that consumes a queue. One that has several consumers of it is listed once for each.
 type ConsumerState struct {
-	Consumer string // the process
+	Consumer string // its process
 	// when it read the Control of the queue, by the store's clock: once a second, unless it is dead or cut off
 	Seen    time.Time
 	Paused  bool    // it has read the pause of the queue, takes no deliveries and holds none
