@@ -67,6 +67,9 @@ func (s redisStore) Load(ctx context.Context, of Queue, names ...string) (time.T
 		case []any:
 			d.Data = encodeFields(fieldsOf(kept))
 		case error:
+			if !isForeign(kept) { // such as that of a user who may not send HGETALL
+				return time.Time{}, nil, s.failed(of, kept)
+			}
 			d.Err = s.foreign(keys[i], kept)
 		}
 		d.Version = d.Data

@@ -255,6 +255,21 @@ func TestStoreCheck(t *testing.T) {
 	}
 }
 
+// TestStoreDeniesHashes: a user that may not send HGETALL is denied. No other program wrote to a key, and the remedy for
+// that, DEL, would remove the operators' limits and pauses.
+func TestStoreDeniesHashes(t *testing.T) {
+	t.Parallel()
+	admin := dialStore(t, servertest.Patient(t, withACL("~*", "+@all", "-hgetall")(t))).Admin()
+	_, state := admin.State(t.Context(), "/", "orders")
+	_, limit := admin.Limit(t.Context(), "/", "orders")
+	for _, err := range []error{state, limit} {
+		var of *counter.StoreError
+		if !errors.As(err, &of) || of.Fault != counter.FaultDenied {
+			t.Errorf("got %v, want that the store denied it", err)
+		}
+	}
+}
+
 // TestStoreCluster: the steps on a Cluster, a slot a queue; then the master of a queue dies.
 func TestStoreCluster(t *testing.T) {
 	t.Parallel()
