@@ -250,6 +250,27 @@ func TestAStopBetweenTwoConnectionsLeavesTheDeal(t *testing.T) {
 	})
 }
 
+// noDeal is a store that deals no partition.
+type noDeal struct{ *counter.Memory }
+
+func (noDeal) Deal(context.Context, string, string, counter.DealRead) ([]int, error) { return nil, nil }
+
+// TestAnIdleProcessIsReady: a process without a partition is ready, until its connection ends.
+func TestAnIdleProcessIsReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []bool
+		c := partitioned(func(c *Consumer) {
+			c.Counter, c.Consuming = noDeal{counter.NewMemory(nil)}, func(yes bool) { told = append(told, yes) }
+		})
+		ctx, stop := context.WithTimeout(t.Context(), 3*time.Second)
+		defer stop()
+		need(t, find[*partitionRoom](newSession(c.withDefaults(), "/", nil).rooms).around(ctx, &amqp.Connection{}, nil))
+		if !slices.Equal(told, []bool{true, false}) {
+			t.Errorf("Consuming was called with %v, want true and false", told)
+		}
+	})
+}
+
 func TestPartitionsAreValidated(t *testing.T) {
 	wantValid(t, Consumer{Ordered: true, Partitions: 8, Concurrency: 16},
 		Consumer{Ordered: true, Partitions: 8, Retry: RetryRequeue})
