@@ -204,10 +204,10 @@ func (a *app) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "audit QUEUE", Short: "show who changed what on a queue, when and why",
 		Example: "  strikes audit orders\n  strikes audit orders --limit 10 --json",
-		Long: `The newest change comes first. Every pause, resume, skip, reset, limit, replay
-and drop is written to the audit log, by this command and by the console. A
-replay or a drop has two entries: one when it begins, one with its result. The
-store keeps the last 1,000 entries of a queue, each for 90 days.`,
+		Long: `The newest change comes first. The log has every pause, resume, skip, reset,
+limit, replay, drop, doctor --fix and declare --repartition, by this command and
+by the console. A replay or a drop has two entries: one when it begins, one with
+its result. The store keeps the last 1,000 entries of a queue, each for 90 days.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.audit(cmd.Context(), args[0], most) },
 	}
 	cmd.Flags().IntVar(&most, "limit", 50, "show `N` at most")
