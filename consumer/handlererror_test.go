@@ -117,3 +117,10 @@ func TestHostileObserver(t *testing.T) {
 		}
 	})
 }
+
+// TestPanicErrorOfAProgram: an error that a program makes, as in a test of its Observer, has a text too.
+func TestPanicErrorOfAProgram(t *testing.T) {
+	if text := (&PanicError{Value: "no stock"}).Error(); text != "panic: no stock" {
+		t.Errorf("%q", text)
+	}
+}

@@ -124,10 +124,15 @@ type PanicError struct {
 	Value any    // the argument of panic
 	Stack []byte // of the handler's goroutine
 
-	text string
+	text string // read once, because a method of the Value may panic; empty if the program made the error
 }
 
-func (e *PanicError) Error() string { return e.text }
+func (e *PanicError) Error() string {
+	if e.text == "" {
+		return fmt.Sprintf("panic: %v", e.Value)
+	}
+	return e.text
+}
 
 // origin removes the frames between the goroutine's head and the frame that panicked from a stack.
 func origin(stack string) string {

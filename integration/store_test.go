@@ -255,8 +255,8 @@ func TestStoreCheck(t *testing.T) {
 	}
 }
 
-// TestStoreDeniesHashes: a user that may not send HGETALL is denied. No other program wrote to a key, and the remedy for
-// that, DEL, would remove the operators' limits and pauses.
+// TestStoreDeniesHashes: a user that may not send HGETALL is denied. No other program wrote to a key, and the remedy
+// for that, DEL, would remove the operators' limits and pauses.
 func TestStoreDeniesHashes(t *testing.T) {
 	t.Parallel()
 	admin := dialStore(t, servertest.Patient(t, withACL("~*", "+@all", "-hgetall")(t))).Admin()
