@@ -202,7 +202,7 @@ func TestSkipDuringAPause(t *testing.T) {
 			waited.Store(err == nil)
 		}()
 		time.Sleep(3 * time.Second)
-		need(t, s.Skip(t.Context(), m, counter.Note{Why: "known bad"}))
+		need(t, errOf(s.Skip(t.Context(), m, counter.Note{Why: "known bad"})))
 		if time.Sleep(3 * time.Second); waited.Load() {
 			t.Error("the wait ended during the pause")
 		}
@@ -235,7 +235,7 @@ func TestSkipEndsTheBackoff(t *testing.T) {
 			s.take(t.Context(), b.delivery(false))
 			time.Sleep(10 * time.Second)
 			m := counter.Message{VHost: "/", Queue: "orders", ID: "m1"}
-			need(t, b.store.Skip(t.Context(), m, counter.Note{Why: "known bad"}))
+			need(t, errOf(b.store.Skip(t.Context(), m, counter.Note{Why: "known bad"})))
 			s.tasks.Wait()
 			if took := time.Since(began); took > 12*time.Second || runs.Load() != 1 {
 				t.Errorf("%v: settled after %v and %d attempts", tc.retry, took, runs.Load())

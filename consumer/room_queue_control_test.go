@@ -45,7 +45,7 @@ func TestAnExhaustedMessageHoldsItsQueue(t *testing.T) {
 			return s.LimitMessage(t.Context(), m, 3, why)
 		}, 1, ""},
 		"failed, skipped": {errBoom, func(s *counter.Memory) error {
-			return s.Skip(t.Context(), m, why)
+			return errOf(s.Skip(t.Context(), m, why))
 		}, 0, "nack requeue=false"},
 		"failed, reset": {errBoom, func(s *counter.Memory) error { return s.Reset(t.Context(), m, why) }, 2, ""},
 		"failed, resumed": {errBoom, func(s *counter.Memory) error {

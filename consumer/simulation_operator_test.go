@@ -26,7 +26,7 @@ func (w *simWorld) operate() {
 		w.resume()
 	case 3:
 		m := counter.Message{VHost: "/", Queue: "orders", ID: w.plan.messages[w.rng.IntN(len(w.plan.messages))].id}
-		if m.ID != "" && w.onAll(func(s *counter.Memory) error { return s.Skip(context.Background(), m, simWhy) }) {
+		if m.ID != "" && w.onAll(func(s *counter.Memory) error { return errOf(s.Skip(context.Background(), m, simWhy)) }) {
 			w.note(audit.Event{Kind: audit.Skipped, ID: m.ID})
 		}
 	}

@@ -102,7 +102,8 @@ func (w *simWorld) decide(m counter.Message) {
 }
 
 func (w *simWorld) skipMessage(m counter.Message) {
-	if w.onMemories("skips "+m.ID, func(s *counter.Memory) error { return s.Skip(context.Background(), m, simWhy) }) {
+	skip := func(s *counter.Memory) error { return errOf(s.Skip(context.Background(), m, simWhy)) }
+	if w.onMemories("skips "+m.ID, skip) {
 		w.judge.skipped[m.ID] = true
 	}
 }

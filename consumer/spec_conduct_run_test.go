@@ -464,7 +464,7 @@ func (r *conductRun) Control(context.Context, string, string, counter.Reader) (c
 		if _, err := m.Fail(context.Background(), a, counter.Failure{Limit: 9}); err != nil {
 			return counter.Control{}, err
 		}
-		if err := m.Skip(context.Background(), of, counter.Note{Why: "test"}); err != nil {
+		if _, err := m.Skip(context.Background(), of, counter.Note{Why: "test"}); err != nil {
 			return counter.Control{}, err
 		}
 	}

@@ -278,7 +278,7 @@ func TestNotesAreKept(t *testing.T) {
 		}
 		skipped := message("2")
 		mustFail(t, s, skipped, "a")
-		needOf(t, s.name, s.Skip(t.Context(), skipped, hostile))
+		needOf(t, s.name, errOf(s.Skip(t.Context(), skipped, hostile)))
 		for what, got := range map[string]Note{"limit": o.Note, "reset": clean.Reset,
 			"skip": s.look(t, skipped).Skipped} {
 			if got.By != hostile.By || got.Why != hostile.Why[:MaxReason] || time.Since(got.At).Abs() > time.Minute {

@@ -92,7 +92,7 @@ func TestHoldQueue(t *testing.T) {
 		for i, decide := range []func() error{
 			func() error { return s.LimitMessage(ctx, held.Message, 9, why) },
 			func() error { return s.Reset(ctx, held.Message, why) },
-			func() error { return s.Skip(ctx, held.Message, why) },
+			func() error { return errOf(s.Skip(ctx, held.Message, why)) },
 		} {
 			fails(fmt.Sprint("t", i))
 			hold(held)
@@ -113,6 +113,45 @@ func TestHoldQueue(t *testing.T) {
 		wants("op", nil)
 		needOf(t, s.name, s.Reset(ctx, held.Message, why))
 		wants("op", nil)
+	}
+}
+
+// onceStore takes one Save. Then it is out of reach.
+type onceStore struct {
+	Store
+	saved bool
+}
+
+func (s *onceStore) Save(ctx context.Context, of Queue, c Change) (bool, error) {
+	if s.saved {
+		return false, errors.New("out of reach")
+	}
+	s.saved = true
+	return s.Store.Save(ctx, of, c)
+}
+
+// TestDecisionEndsThePauseAtOnce: a step of an operator that fails on its way leaves no queue paused for a message that
+// holds it no more.
+func TestDecisionEndsThePauseAtOnce(t *testing.T) {
+	for _, s := range stores(t) {
+		for name, decide := range map[string]func(*Admin, Message) error{
+			"limit": func(a *Admin, m Message) error { return a.LimitMessage(t.Context(), m, 9, Note{Why: "why"}) },
+			"reset": func(a *Admin, m Message) error { return a.Reset(t.Context(), m, Note{Why: "why"}) },
+			"skip":  func(a *Admin, m Message) error { return errOf(a.Skip(t.Context(), m, Note{Why: "why"})) },
+		} {
+			m := Message{VHost: "/", Queue: name, ID: "1"}
+			a := attempt(m, "a")
+			a.HoldsQueue = true
+			needOf(t, s.name, errOf(s.Fail(t.Context(), a, Failure{Limit: 1})))
+			needOf(t, s.name, s.HoldQueue(t.Context(), Holding{m, CauseFailed}, Note{By: "host", Why: "exhausted"}))
+			err := decide(Over(&onceStore{Store: s.Counter.store}, &s.Counter.opts).Admin(), m)
+			now, failed := s.State(t.Context(), "/", name)
+			all, unread := s.Get(t.Context(), "/", name, m.ID)
+			needOf(t, s.name, errors.Join(failed, unread))
+			if r := all[0]; r.State == StateHeld || now.Paused != nil {
+				t.Errorf("%s, %s: %v; the message is %s, and the queue paused: %+v", s.name, name, err, r.State, now.Paused)
+			}
+		}
 	}
 }
 
@@ -174,7 +213,7 @@ func TestControlKeysExpire(t *testing.T) {
 		mustDo(t, c.rdb, "PEXPIRE", keys[0], 60000)
 		need(t, errOf(c.Control(t.Context(), "/", "orders", Reader{Token: "a"})))
 		mustFail(t, c, message("1"), "a")
-		need(t, a.Skip(t.Context(), message("1"), Note{Why: "why"}))
+		need(t, errOf(a.Skip(t.Context(), message("1"), Note{Why: "why"})))
 		need(t, a.Audit(t.Context(), "/", "orders", AuditEntry{Verb: "pause"}))
 		for key, want := range map[string]time.Duration{keys[0]: rules.PauseTTL, keys[1]: time.Minute,
 			keys[2]: skipAnnounced + time.Minute, c.opts.queueKey("/", "orders") + setAudit: auditTTL} {
@@ -246,20 +285,22 @@ func TestSkip(t *testing.T) {
 	why := Note{By: "op", Why: "known bad"}
 	for _, s := range stores(t) {
 		ctx, m := t.Context(), message("1")
-		if err := s.Skip(ctx, m, why); !errors.Is(err, ErrNoRecord) {
+		if err := errOf(s.Skip(ctx, m, why)); !errors.Is(err, ErrNoRecord) {
 			t.Errorf("%s: of a message without a record: %v", s.name, err)
 		}
 		need(t, errOf(s.Fail(ctx, attempt(m, "a"), Failure{Limit: testLimit, Wait: time.Hour, Reason: "boom"})))
 		other := m
 		other.Generation = "1@1700000000"
-		if err := s.Skip(ctx, other, why); !errors.Is(err, ErrNoRecord) {
+		if err := errOf(s.Skip(ctx, other, why)); !errors.Is(err, ErrNoRecord) {
 			t.Errorf("%s: of another generation: %v", s.name, err)
 		}
-		for range 2 {
-			needOf(t, s.name, s.Skip(ctx, m, why))
-			why = Note{By: "op", Why: "the first note stays"}
+		if before, err := s.Skip(ctx, m, why); before != nil || err != nil {
+			t.Errorf("%s: %+v, %v", s.name, before, err)
 		}
-		why = Note{By: "op", Why: "known bad"}
+		before, err := s.Skip(ctx, m, Note{By: "other", Why: "the first note stays"})
+		if needOf(t, s.name, err); before == nil || before.By != why.By || before.Why != why.Why || before.At.IsZero() {
+			t.Errorf("%s: again: %+v", s.name, before)
+		}
 		if r := s.look(t, m); r.State != StateSkip || r.Skipped.Why != why.Why || r.Cause != CauseFailed ||
 			r.Consumer != "test" {
 			t.Errorf("%s: %+v", s.name, r.Record)
@@ -282,7 +323,7 @@ func TestSkip(t *testing.T) {
 			got.Reason != why.Why || got.tombstones.Count != 1 {
 			t.Errorf("%s: %+v, %+v", s.name, got.Record, got.tombstones)
 		}
-		if err := s.Skip(ctx, m, why); !errors.Is(err, ErrOver) {
+		if err := errOf(s.Skip(ctx, m, why)); !errors.Is(err, ErrOver) {
 			t.Errorf("%s: of a dead letter: %v", s.name, err)
 		}
 	}
@@ -355,7 +396,7 @@ func TestNewestSkipsAreAnnounced(t *testing.T) {
 		for i := range 101 {
 			last = message(fmt.Sprint(i))
 			mustFail(t, c, last, "a")
-			need(t, c.Admin().Skip(t.Context(), last, Note{Why: "why"}))
+			need(t, errOf(c.Admin().Skip(t.Context(), last, Note{Why: "why"})))
 			time.Sleep(2 * time.Millisecond) // a time of its own
 		}
 		if r, err := c.Control(t.Context(), "/", "orders", Reader{Token: "a"}); err != nil || !r.Skips(last) ||

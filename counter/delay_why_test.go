@@ -9,7 +9,7 @@ func TestWhyIsNoDelay(t *testing.T) {
 		changes := map[string]func(Message) error{
 			"limit": func(m Message) error { return s.LimitMessage(t.Context(), m, 9, note) },
 			"reset": func(m Message) error { return s.Reset(t.Context(), m, note) },
-			"skip":  func(m Message) error { return s.Skip(t.Context(), m, note) },
+			"skip":  func(m Message) error { return errOf(s.Skip(t.Context(), m, note)) },
 		}
 		for name, change := range changes {
 			m := message(name)

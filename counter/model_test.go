@@ -192,7 +192,7 @@ func drawSkip(t *rapid.T, did *taken) takes {
 	did.step = "skip"
 	n := notes.Draw(t, "note")
 	return func(ctx context.Context, s store) (Reply, error) {
-		return refused(rules.ReplySkipped, s.Skip(ctx, did.Message, n))
+		return refused(rules.ReplySkipped, errOf(s.Skip(ctx, did.Message, n)))
 	}
 }
 

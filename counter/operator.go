@@ -1,9 +1,11 @@
 package counter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
@@ -45,40 +47,56 @@ func (a *Admin) Reset(ctx context.Context, m Message, n Note) error {
 	return a.decide(ctx, "reset", m, n, rules.Reset)
 }
 
-// decide takes an operator's step, and ends a pause for its message. A refusal of the rule is an error.
+// decide takes an operator's step, and ends a pause for its message together with it. A refusal of the rule is an error.
 func (a *Admin) decide(ctx context.Context, verb string, m Message, n Note,
 	take func(*Record, *rules.Queue, Note, time.Time) (Reply, time.Duration)) error {
-	if err := checkNote(n); err != nil {
+	if err := cmp.Or(checkNote(n), refusedField(Attempt{Message: m, Token: byOperator})); err != nil {
 		return failed(verb, m.Queue, err)
 	}
 	n = keptNote(n)
-	by := func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) { return take(r, q, n, now) }
-	switch reply, err := a.change(ctx, verb, m, by); {
-	case err != nil:
-		return err
-	case reply.Code == rules.ReplyNone:
-		return failed(verb, m.Queue, ErrNoRecord)
-	case reply.Code == rules.ReplyOver:
-		return failed(verb, m.Queue, ErrOver)
-	}
-	_, err := a.setPause(ctx, Queue{m.VHost, m.Queue}, false, Pause{Note: n}, func(is map[string]string) bool {
-		return is["message"] == member(m.ID, m.Generation)
+	t := newTaking(m, func(r *Record, q *rules.Queue, now time.Time) (Reply, time.Duration) { return take(r, q, n, now) })
+	names := slices.Concat(aboutQueue, []string{t.record, docPause})
+	err := a.insist(ctx, Queue{m.VHost, m.Queue}, names, func(now time.Time, docs []Doc) (Change, error) {
+		about, record, pause := docs[:len(aboutQueue)], docs[len(aboutQueue)], docs[len(aboutQueue)+1]
+		change, err := a.client.decide(about, record, t, now)
+		switch {
+		case err != nil || pause.Err != nil || change.isEmpty():
+			return change, cmp.Or(err, pause.Err)
+		case decodeFields(pause.Data)["message"] == member(m.ID, m.Generation):
+			change.Docs = append(change.Docs, paused(pause, map[string]string{"paused": "0"}, n, now))
+		default: // HoldQueue may be about to pause the queue for the message as it was
+			change.Same = append(change.Same, pause)
+		}
+		return change, nil
 	})
+	switch {
+	case err != nil:
+	case t.reply.Code == rules.ReplyNone:
+		err = ErrNoRecord
+	case t.reply.Code == rules.ReplyOver:
+		err = ErrOver
+	}
 	return failed(verb, m.Queue, err)
 }
 
 // Skip has one generation of a message dead-lettered at its next step, whatever its limit: now if it waits for its
 // backoff. The record and the tombstone keep the Note; the tombstone has CauseSkipped and the reason of the Note. A
 // running attempt may end: if it succeeds, the message is handled. Reset cancels a skip. A message that was skipped
-// before keeps its first Note. A pause for the message ends. After an error other than ErrNoRecord and ErrOver it may
-// or may not be skipped; it is safe to repeat.
-func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
-	if err := a.decide(ctx, "skip", m, n, rules.Skip); err != nil {
-		return err
+// before keeps its first Note, which Skip returns; else it returns nil. A pause for the message ends. After an error
+// other than ErrNoRecord and ErrOver it may or may not be skipped; it is safe to repeat.
+func (a *Admin) Skip(ctx context.Context, m Message, n Note) (before *Note, err error) {
+	err = a.decide(ctx, "skip", m, n, func(r *Record, q *rules.Queue, n Note, now time.Time) (Reply, time.Duration) {
+		if before = nil; r.State == StateSkip {
+			before = new(r.Skipped)
+		}
+		return rules.Skip(r, q, n, now)
+	})
+	if err != nil {
+		return nil, err
 	}
 	// An announcement lets the process that holds the message end its wait. Those that are over go.
 	of := Queue{m.VHost, m.Queue}
-	err := a.insist(ctx, of, nil, func(now time.Time, _ []Doc) (change Change, err error) {
+	err = a.insist(ctx, of, nil, func(now time.Time, _ []Doc) (change Change, err error) {
 		past, err := a.store.Page(ctx, of, setSkips, Entry{Score: now.UnixMilli()}, page)
 		until, name := now.Add(skipAnnounced), member(m.ID, m.Generation)
 		for _, e := range past {
@@ -90,5 +108,5 @@ func (a *Admin) Skip(ctx context.Context, m Message, n Note) error {
 			Expires: until.Add(time.Minute)})
 		return change, err
 	})
-	return failed("skip", m.Queue, err)
+	return before, failed("skip", m.Queue, err)
 }

@@ -73,9 +73,9 @@ func (c *Counter) HoldQueue(ctx context.Context, h Holding, n Note) error {
 }
 
 // setPause pauses or resumes a queue, if may allows it. may gets the fields of the pause as the store has it.
-func (c *client) setPause(ctx context.Context, of Queue, paused bool, p Pause, may func(map[string]string) bool) (
+func (c *client) setPause(ctx context.Context, of Queue, pauses bool, p Pause, may func(map[string]string) bool) (
 	done bool, err error) {
-	n, names, fields := keptNote(p.Note), []string{docPause}, map[string]string{"paused": strconv.Itoa(rules.Flag(paused))}
+	n, names, fields := keptNote(p.Note), []string{docPause}, map[string]string{"paused": strconv.Itoa(rules.Flag(pauses))}
 	if h := p.Holding; h != nil && h.ID != "" {
 		m := member(h.ID, h.Generation)
 		names = append(names, docRecord(m))
@@ -93,12 +93,17 @@ func (c *client) setPause(ctx context.Context, of Queue, paused bool, p Pause, m
 		if !done {
 			return Change{}, d.Err
 		}
-		now = now.Truncate(time.Millisecond)
-		maps.Copy(fields, map[string]string{"by": n.By, "why": n.Why, "at": decimal(now.UnixMilli())})
-		d.Data, d.Expires = encodeFields(fields), now.Add(rules.PauseTTL)
-		return Change{Docs: []Doc{d}, Same: docs[1:]}, nil
+		return Change{Docs: []Doc{paused(d, fields, n, now)}, Same: docs[1:]}, nil
 	})
 	return done, err
+}
+
+// paused returns the document of a pause with these fields and a note.
+func paused(d Doc, fields map[string]string, n Note, now time.Time) Doc {
+	now = now.Truncate(time.Millisecond)
+	maps.Copy(fields, map[string]string{"by": n.By, "why": n.Why, "at": decimal(now.UnixMilli())})
+	d.Data, d.Expires = encodeFields(fields), now.Add(rules.PauseTTL)
+	return d
 }
 
 // Pause is the pause of a queue.

@@ -139,7 +139,7 @@ func TestRecentIsOld(t *testing.T) {
 			want("a message that is not as fresh", step(two, "fresh", "other", true, false), "REQUEUE 2")
 
 			known("skipped")
-			err := two.Admin().Skip(t.Context(), Message{VHost: at.VHost, Queue: at.Queue, ID: "skipped"}, Note{Why: "test"})
+			_, err := two.Admin().Skip(t.Context(), Message{VHost: at.VHost, Queue: at.Queue, ID: "skipped"}, Note{Why: "test"})
 			need(t, err)
 			want("after a skip", step(one, "skipped", "next", false, false), "EXHAUSTED 2")
 

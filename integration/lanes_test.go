@@ -337,7 +337,7 @@ func (h *blockedLanes) decideOnce(ctx context.Context, d *queueDecisions) error 
 		if _, err := fmt.Fprintf(h.out, "drop - %s\n", held.ID); err != nil { // before the queue goes on
 			return err
 		}
-		return admin.Skip(ctx, held.Message, note)
+		return errOf(admin.Skip(ctx, held.Message, note))
 	case turn%2 == 0:
 		d.resets.Add(1)
 		return admin.Reset(ctx, held.Message, note)

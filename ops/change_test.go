@@ -199,7 +199,8 @@ func TestErrorOfASkippedMessage(t *testing.T) {
 	a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: "m"}, Token: "a"}
 	_, err := c.Fail(t.Context(), a, counter.Failure{Limit: 4, Reason: "no stock"})
 	need(t, err)
-	need(t, q.Store.Skip(t.Context(), a.Message, counter.Note{By: "jo", Why: "cancelled"}))
+	_, err = q.Store.Skip(t.Context(), a.Message, counter.Note{By: "jo", Why: "cancelled"})
+	need(t, err)
 	_, err = c.Start(t.Context(), counter.Attempt{Message: a.Message, Token: "b"}, counter.ModeShared, 4)
 	need(t, err)
 	records, err := q.Message(t.Context(), "m")
@@ -231,24 +232,33 @@ func TestSkipOfAMovedMessage(t *testing.T) {
 	}
 }
 
-// TestPausesAtTheSameTime: the operator whose pause came second is told who paused the queue, and why.
-func TestPausesAtTheSameTime(t *testing.T) {
-	q, _ := queueAt(t)
-	var plans []Plan
-	for _, by := range []string{"ann", "bob"} {
-		plan, err := ChangeOf(VerbPause).Plan(t.Context(), q, Ask{Note: counter.Note{By: by, Why: "asked by " + by}})
-		if err != nil {
-			t.Fatal(err)
+// TestChangesAtTheSameTime: the operator whose pause or skip came second is told so, and of a pause who paused the queue
+// and why. The audit log has the first alone.
+func TestChangesAtTheSameTime(t *testing.T) {
+	for verb, want := range map[string][]string{
+		VerbPause: {"is paused already", "by ann: asked by ann"},
+		VerbSkip:  {"was skipped before"},
+	} {
+		q, c := queueAt(t)
+		a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: "m"}, Token: "a"}
+		_, err := c.Fail(t.Context(), a, counter.Failure{Limit: 4})
+		need(t, err)
+		var plans []Plan
+		for _, by := range []string{"ann", "bob"} {
+			plan, err := ChangeOf(verb).Plan(t.Context(), q, Ask{ID: "m", Note: counter.Note{By: by, Why: "asked by " + by}})
+			need(t, err)
+			plans = append(plans, plan)
 		}
-		plans = append(plans, plan)
-	}
-	for _, plan := range plans {
-		if err := plan.Do(t.Context(), q); err != nil {
-			t.Fatal(err)
+		for _, plan := range plans {
+			need(t, plan.Do(t.Context(), q))
 		}
-	}
-	text := plans[1].Text()
-	if !strings.Contains(text, "paused already") || !strings.Contains(text, "by ann: asked by ann") {
-		t.Errorf("bob is told %q", text)
+		for _, text := range want {
+			if got := plans[1].Text(); !strings.Contains(got, text) || strings.Contains(plans[0].Text(), text) {
+				t.Errorf("%s: ann is told %q, bob %q", verb, plans[0].Text(), got)
+			}
+		}
+		if log, err := q.AuditLog(t.Context(), 10); err != nil || len(log) != 1 || log[0].Actor != "ann" {
+			t.Errorf("%s: the audit log: %+v, %v", verb, log, err)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -51,8 +52,8 @@ func (s *Skip) Question(int) string {
 
 // Do skips the message. If it was skipped before, its consumer is only reminded.
 func (s *Skip) Do(ctx context.Context, q *Queue) error {
-	err := q.Store.Skip(ctx, s.message, s.why)
-	s.Done = err == nil
+	before, err := q.Store.Skip(ctx, s.message, s.why)
+	s.Done, s.Before, s.Note = err == nil, before != nil, *cmp.Or(before, &s.why)
 	if s.Before {
 		return err
 	}
