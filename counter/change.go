@@ -253,17 +253,12 @@ func (c *client) readRecord(d Doc, m Message, now time.Time) (Record, error) {
 	return r, nil
 }
 
-// readQueue reads the documents of aboutQueue.
+// readQueue reads the documents of aboutQueue. With an error it returns those that it could read.
 func (c *client) readQueue(about []Doc) (rules.Queue, error) {
-	for _, d := range about {
-		if d.Err != nil {
-			return rules.Queue{}, d.Err
-		}
-	}
 	q := rules.Queue{TTL: c.opts.TTL, Tombstones: tombstonesOf(decodeFields(about[1].Data))}
 	q.Breaker, _ = rules.DecodeBreaker(about[2].Data)
 	q.Override, _ = overrideOf(decodeFields(about[0].Data)) // steps ignore one that cannot be read
-	return q, nil
+	return q, cmp.Or(about[0].Err, about[1].Err, about[2].Err)
 }
 
 // write returns the changes that a step made to its queue.

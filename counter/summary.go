@@ -54,14 +54,15 @@ type QueueState struct {
 	Consumers []ConsumerState
 }
 
-// State returns the data about a queue as a whole.
+// State returns the data about a queue as a whole. If another program wrote to a key of the queue (ErrForeign), it
+// returns the rest too.
 func (a *Admin) State(ctx context.Context, vhost, queue string) (QueueState, error) {
 	of, existing := Queue{vhost, queue}, 0
 	s, err := a.state(ctx, of)
 	if err == nil { // after the counts: a message that dies meanwhile is not among the expired
 		existing, err = a.store.Count(ctx, of, setDead, s.Time.UnixMilli())
+		s.Tombstones = withExpired(s.Tombstones, int64(existing))
 	}
-	s.Tombstones = withExpired(s.Tombstones, int64(existing))
 	return s, failed("state", queue, err)
 }
 
@@ -71,19 +72,14 @@ func (a *Admin) state(ctx context.Context, of Queue) (QueueState, error) {
 	if err != nil {
 		return QueueState{}, err
 	}
-	if docs[0].Err != nil {
-		return QueueState{}, limitError(docs[0].Err)
-	}
 	q, err := a.readQueue(docs)
-	if err != nil {
-		return QueueState{}, err
-	}
 	s := QueueState{Time: now, Override: q.Override, Breaker: q.Breaker, Tombstones: q.Tombstones,
 		Paused: pauseOf(decodeFields(docs[3].Data), of), Undecodable: docs[4].Data}
 	_, ignored := overrideOf(decodeFields(docs[0].Data))
 	s.Ignored = failed("limit", of.Name, ignored)
-	s.Consumers, err = a.consumers(ctx, of, s.Paused)
-	return s, err
+	var unlisted error
+	s.Consumers, unlisted = a.consumers(ctx, of, s.Paused)
+	return s, cmp.Or(limitError(docs[0].Err), err, docs[3].Err, docs[4].Err, unlisted)
 }
 
 // Summary is the state of a queue in the store, and of its messages. Do not print its strings on a terminal unescaped.

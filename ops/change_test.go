@@ -262,3 +262,38 @@ func TestChangesAtTheSameTime(t *testing.T) {
 		}
 	}
 }
+
+// TestPauseBesideForeignKeys: a pause needs no key of the queue but its own, so an operator can pause and resume a queue
+// whatever another program wrote to the others. It says so if it does not know which consumers have stopped.
+func TestPauseBesideForeignKeys(t *testing.T) {
+	for _, key := range []string{"limit", "tombstones", "breaker", "dead", "index", "undecodable", "consumers"} {
+		store := miniredis.RunT(t)
+		c, err := counter.Dial("redis://"+store.Addr(), nil)
+		need(t, err)
+		defer c.Close()
+		q := &Queue{Store: c.Admin(), VHost: "/", Name: "orders"}
+		_, err = c.Control(t.Context(), "/", "orders", counter.Reader{Token: "a", Consumer: "host"})
+		need(t, err)
+		store.Del("strikes:1:{%2F/orders}:" + key)
+		_, err = store.Lpush("strikes:1:{%2F/orders}:"+key, "foreign")
+		need(t, err)
+		for _, verb := range []string{VerbPause, VerbResume} {
+			plan, err := ChangeOf(verb).Plan(t.Context(), q, Ask{Note: counter.Note{By: "ann", Why: "a move"}})
+			if err != nil {
+				t.Errorf("%s: %s: %v", key, verb, err)
+				continue
+			}
+			err = plan.Do(t.Context(), q)
+			says := verb == VerbPause && key == "consumers"
+			if says != (err != nil) || says && !strings.HasPrefix(err.Error(), "paused, but ") {
+				t.Errorf("%s: %s: %v", key, verb, err)
+			}
+			if now, _ := q.Store.State(t.Context(), "/", "orders"); (now.Paused != nil) != (verb == VerbPause) {
+				t.Errorf("%s: after %s: %+v", key, verb, now.Paused)
+			}
+			if got := plan.Text(); verb == VerbPause && !says && got != "orders: paused; 0 of 1 process stopped" {
+				t.Errorf("%s: %q", key, got)
+			}
+		}
+	}
+}

@@ -64,6 +64,9 @@ func planPause(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	if paused := state.Paused; paused != nil && paused.Holding == nil { // else the pause becomes the operator's
 		p.Before, p.Note = true, paused.Note
 	}
+	if errors.Is(err, counter.ErrForeign) { // such as the limit; a pause needs its own key alone
+		err = nil
+	}
 	if err == nil && !p.Before && q.Unconsumed != nil {
 		var unknown error
 		p.Risk, unknown = q.Unconsumed(ctx)
@@ -116,14 +119,13 @@ func Unconsumed(ctx context.Context, conn *amqp.Connection, need inspect.Need) (
 func planResume(ctx context.Context, q *Queue, a Ask) (Plan, error) {
 	p := &Pause{VHost: q.VHost, Queue: q.Name, why: a.Note, count: a.Count}
 	state, err := q.Store.State(ctx, q.VHost, q.Name)
-	if err != nil {
-		return nil, err
-	}
 	paused := state.Paused
 	if p.Breaker = breakerOf(state.Breaker, state.Time); p.Breaker == nil && a.Count > 0 {
 		p.Breaker = new(Breaker) // Patience may keep failures from being counted though it is closed
 	}
 	switch {
+	case err != nil && (paused == nil && p.Breaker == nil || !errors.Is(err, counter.ErrForeign)):
+		return nil, err
 	case paused != nil:
 		if p.Note = paused.Note; paused.Holding != nil {
 			p.holding = paused.Holding.ID
@@ -178,7 +180,7 @@ func (p *Pause) Do(ctx context.Context, q *Queue) (err error) {
 	p.Done = true
 	for until := time.Now().Add(p.wait); p.Paused; {
 		state, err := q.Store.State(ctx, q.VHost, q.Name)
-		if err != nil {
+		if err != nil && len(state.Consumers) == 0 {
 			return fmt.Errorf("paused, but the store does not say which consumers have stopped: %w", err)
 		}
 		p.Consumers = seen(state.Consumers, state.Time)
