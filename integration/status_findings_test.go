@@ -2,7 +2,10 @@ package integration
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/ops"
@@ -51,6 +54,38 @@ func TestStatusShowsErrors(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", queue, codes(s.Findings), err, want)
 		}
 	}
+}
+
+// TestStatusOfSeveralDeadLetterQueues: dead letters that land in two queues are shown in both, alone and among others.
+func TestStatusOfSeveralDeadLetterQueues(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	queue := b.name()
+	second := b.named(queue + ".second")
+	b.queue(queue, classic(queue))
+	b.way(queue, "fanout", "")
+	b.queue(second, nil)
+	b.bind(second, "", queue+".dlx")
+	b.publish(queue+".dlx", "", "one", "two")
+	all := ops.Collector{VHost: "/", Store: dialStore(t, patientURL(t)).Admin(), Dial: dialer(t),
+		API: inspect.Need{Management: managementURL(t)}}
+	defer all.Close()
+	s, err := all.Collect(t.Context(), ops.Question{Queue: queue})
+	want := []ops.Landing{{Queue: queue + ".dlq", Holds: new(2)}, {Queue: second, Holds: new(2)}}
+	if diff := cmp.Diff(want, s.Dead.Landings); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	if where := s.Dead.Holding(); !strings.Contains(where, second+" holds 2") {
+		t.Error(where)
+	}
+	eventually(t, "both queues in the overview", func() bool {
+		o, err := all.All(t.Context())
+		need(t, err)
+		i := slices.IndexFunc(o.Queues, func(s ops.Summary) bool { return s.Queue == queue })
+		return i >= 0 && slices.ContainsFunc(o.Queues[i].Facts(o.Time), func(f ops.Fact) bool {
+			return f.Text == "dead letters land in 2 queues"
+		})
+	})
 }
 
 // TestStatusCountsWaitingConsumers: two processes consume a queue with a single active consumer, and one of them waits.

@@ -60,6 +60,17 @@ func (c *question) askBroker(ctx context.Context, s *Status) error {
 	if err := c.findDeadLetterQueue(ctx, s); err != nil {
 		return err
 	}
+	for i, l := range s.Dead.Landings {
+		switch q, found, err := c.depth(ctx, l.Queue); {
+		case found:
+			s.Dead.Landings[i].Holds = &q.Messages
+		case err != nil && !accessRefused(err) && !broker.IsAway(err):
+			return err
+		}
+	}
+	if len(s.Dead.Landings) > 0 {
+		return nil
+	}
 	q, found, err = c.depth(ctx, s.Dead.Queue)
 	switch {
 	case accessRefused(err):
@@ -86,6 +97,9 @@ func (c *question) findDeadLetterQueue(ctx context.Context, s *Status) error {
 	switch {
 	case errors.Is(brief.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
 		at = DeadLetterQueue{Name: c.Queue + ".dlq", Assumed: errors.New("the management API does not show its policy yet")}
+	case at.several != nil:
+		c.found, s.Dead.Landings = "", at.several
+		return nil
 	case err != nil:
 		return err
 	}

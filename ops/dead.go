@@ -3,6 +3,7 @@ package ops
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
@@ -22,10 +23,13 @@ type DeadLetters struct {
 	Others  int       `json:"others,omitempty"`    // with rarer reasons
 	Unknown int64     `json:"no_reason,omitempty"` // of Still: no record that was read has the reason
 
-	Queue string `json:"queue"`
+	Queue string `json:"queue"`           // empty: see Landings
 	Holds *int   `json:"holds,omitempty"` // ready in Queue, by AMQP; nil: there is no such queue, or it may not be seen
 	Out   int    `json:"out,omitempty"`   // with consumers of Queue
 	Taken *int64 `json:"taken,omitempty"` // at least so many left Queue since the broker began to count
+
+	// Landings are the queues in which they land, if these are several: Missing is not known then.
+	Landings []Landing `json:"landings,omitempty"`
 
 	// not of Count: dead-lettered without an attempt, behind another of their lane
 	Blocked int64 `json:"blocked,omitempty"`
@@ -147,6 +151,17 @@ func (d DeadLetters) Holding() string {
 	switch {
 	case d.away:
 		return "unknown whether they arrived: the queue " + printable.Name(d.Queue) + " does not answer"
+	case len(d.Landings) > 0:
+		var each []string
+		for _, l := range d.Landings {
+			holds := "not seen"
+			if l.Holds != nil {
+				holds = fmt.Sprintf("holds %d", *l.Holds)
+			}
+			each = append(each, printable.Name(l.Queue)+" "+holds)
+		}
+		return "unknown whether all arrived: they land in several queues, and --dead-letter-queue looks at one: " +
+			strings.Join(each, ", ")
 	case d.Holds == nil:
 		return "unknown whether they arrived: there is no queue " + printable.Name(d.Queue) +
 			" (--dead-letter-queue names another)"

@@ -70,6 +70,7 @@ func (s Summary) Facts(now time.Time) (all []Fact) {
 	add(s.Dead.Unrecorded > 0, "", "%s not known to the store", printable.Plural(int(s.Dead.Unrecorded), "dead letter"))
 	add(s.Forgotten > 0, "", "%d forgotten", s.Forgotten)
 	add(s.Limit != nil, "", "limited by an operator")
+	add(len(s.Dead.Landings) > 0, "", "dead letters land in %s", printable.Plural(len(s.Dead.Landings), "queue"))
 	add(s.Sharing > 0, "", "shares its dead-letter queue with %s", printable.Plural(s.Sharing, "queue"))
 	add(s.Partial, "", "not all records were read")
 	return all

@@ -20,6 +20,14 @@ type DeadLetterQueue struct {
 	Name    string
 	Assumed error // why the name is a guess; nil: it is not
 	Away    bool  // it does not answer, as broker.Queue.Away says
+
+	several []Landing // with an *AmbiguousError: there is no Name
+}
+
+// Landing is one of several queues in which dead letters land.
+type Landing struct {
+	Queue string `json:"queue"`
+	Holds *int   `json:"holds,omitempty"` // ready; nil: not seen
 }
 
 // Guess says that Name is a guess for the dead-letter queue of a queue, and why. It is not escaped.
@@ -101,7 +109,11 @@ func chooseLanding(queue string, all []inspect.Landing, why string) (DeadLetterQ
 		case len(queues) == 1:
 			return DeadLetterQueue{Name: queues[0].Name, Away: queues[0].Away}, nil
 		case len(queues) > 1:
-			return DeadLetterQueue{}, &AmbiguousError{queue, queues}
+			var at DeadLetterQueue
+			for _, q := range queues {
+				at.several = append(at.several, Landing{Queue: q.Name})
+			}
+			return at, &AmbiguousError{queue, queues}
 		}
 	}
 	return DeadLetterQueue{Name: queue + ".dlq", Assumed: errors.New(why)}, nil

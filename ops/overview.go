@@ -116,6 +116,9 @@ func (s *Summary) ofBroker(seen sight, name string, partitions []string) {
 		s.Dead.Waiting, s.Dead.WaitingSeen = l.DeadLettering, true
 	}
 	s.Dead.Queue = seen.routes[name].Name
+	for _, l := range seen.routes[name].several {
+		s.Dead.Landings = append(s.Dead.Landings, Landing{l.Queue, new(seen.loads[l.Queue].Ready)})
+	}
 	s.Findings = seen.found[name]
 }
 

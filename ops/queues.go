@@ -231,18 +231,14 @@ func (c *Collector) deleted(name string) (of string) {
 	return of
 }
 
-// deadLetterQueues finds the dead-letter queue of each queue. One that is ambiguous has no name.
+// deadLetterQueues finds the dead-letter queue of each queue.
 func deadLetterQueues(known inspect.Graph, listing inspect.Listing) map[string]DeadLetterQueue {
 	at := map[string]DeadLetterQueue{}
 	for name, route := range listing.Routes {
 		found, err := chooseLanding(name, route.Landings, "its route reaches no queue")
-		if err != nil {
-			found = DeadLetterQueue{Assumed: err}
+		if err != nil || found.Assumed == nil || known.Queues[found.Name] != nil {
+			at[name] = found
 		}
-		if found.Assumed != nil && known.Queues[found.Name] == nil {
-			continue
-		}
-		at[name] = found
 	}
 	return at
 }
