@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,10 +10,11 @@ import (
 
 	"github.com/strikesmq/strikes/doctor"
 	"github.com/strikesmq/strikes/internal/inspect"
+	"github.com/strikesmq/strikes/topology"
 )
 
 // The doctor calls a full dead-letter queue an error if dead letters are lost by it, and a warning if none is: a broker
-// is made to fill each.
+// is made to fill each. A consumer that starts warns if some are lost.
 func TestDoctorLimitedDeadLetterQueue(t *testing.T) {
 	t.Parallel()
 	sources := map[string]func(string, ...any) amqp.Table{
@@ -46,6 +48,11 @@ func TestDoctorLimitedDeadLetterQueue(t *testing.T) {
 					if f.Code == "dead-letter-queue-limited" {
 						severity = f.Severity.String()
 					}
+				}
+				warns := slices.Contains(b.codes(topology.Need{Queue: q, Management: needed.Management}),
+					"warning dead-letter-queue-limited")
+				if warns != (severity == "error") {
+					t.Errorf("the start of a consumer warns: %v; the doctor says %q", warns, severity)
 				}
 				const sent = 20
 				for i := range sent {

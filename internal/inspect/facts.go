@@ -62,8 +62,8 @@ type Vitals struct {
 func (f Facts) targets() []broker.Queue {
 	var out []broker.Queue
 	for _, l := range f.Route.Landings {
-		if !l.Behind || l.late {
-			out = append(out, *f.Known.Queues[l.Name])
+		if q := f.Known.Queues[l.Name]; q != nil && (!l.Behind || l.late) {
+			out = append(out, *q)
 		}
 	}
 	return out

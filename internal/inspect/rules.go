@@ -27,6 +27,7 @@ var All = []Rule{
 	loopRule,
 	strategyRule,
 	closely(deadLetterQueueRule),
+	limitedRule,
 	limitsRule,
 	closely(foreignPolicyRule),
 	unattendedRule,

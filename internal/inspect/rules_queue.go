@@ -28,14 +28,30 @@ func deadLetterQueueRule(f Facts, need Need, report func(Finding)) {
 		if ms, set := q.TTL(); set && q.Type != "" && !slices.ContainsFunc(f.Route.Loops, back) {
 			about(Say("dead-letter-queue-ttl", Vars{"ms": ms, "queue": quoted(q.Name), "unset": unset(q, broker.ArgTTL)}))
 		}
-		if q.Limited() && q.Type != "" {
-			x := Say("dead-letter-queue-limited", Vars{"queue": quoted(q.Name), "length": q.LengthText()})
-			if f.keptWhenFull(q) || f.keptElsewhere(q) {
-				x.Severity = Warning
-			}
-			about(x)
-		}
 		queueReturns(q, about)
+	}
+}
+
+// limitedRule judges how many dead letters fit in their queue. A consumer starts all the same, and warns if a full
+// queue loses them.
+func limitedRule(f Facts, need Need, report func(Finding)) {
+	targets := f.targets()
+	if f.Vitals != nil {
+		targets = f.Vitals.Targets
+	}
+	for _, q := range targets {
+		entry, kept := "dead-letter-queue-limited", f.keptWhenFull(q) || f.keptElsewhere(q)
+		if need.AllowDrop || !q.Limited() || q.Type == "" || kept && f.Vitals == nil {
+			continue
+		}
+		if kept {
+			entry += "/kept"
+		}
+		x := Say(entry, Vars{"queue": quoted(q.Name), "length": q.LengthText()}).about(q.Name)
+		if f.Vitals == nil {
+			x.Severity = Warning
+		}
+		report(x)
 	}
 }
 
