@@ -62,7 +62,7 @@ func (a *app) console(ctx context.Context, o consoleOptions) error {
 	}
 	token, err := o.at.token()
 	if err == nil {
-		err = checkQueues(o.queues)
+		err = a.checkQueues(ctx, &o.Flags, o.queues)
 	}
 	if err != nil {
 		return err

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
-	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/printable"
 	"github.com/strikesmq/strikes/ops"
 )
@@ -63,16 +62,8 @@ queues; without it, name them with --queue.`,
 }
 
 func (a *app) export(ctx context.Context, o exportOptions) (err error) {
-	if err := checkQueues(o.queues); err != nil {
+	if err := a.checkQueues(ctx, &o.Flags, o.queues); err != nil {
 		return err
-	}
-	for _, queue := range o.queues {
-		switch err := o.RefuseMissing(ctx, queue); {
-		case errors.Is(err, broker.ErrNotFound), broker.MissingVHost(err): // it may be declared later
-			fmt.Fprintf(a.Err, "strikes: warning: %s\n", printable.Text(err.Error(), ""))
-		case err != nil:
-			return err
-		}
 	}
 	b, err := o.Broker()
 	if err != nil {

@@ -17,7 +17,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/strikesmq/strikes/cmd/strikes/internal/cli"
+	"github.com/strikesmq/strikes/cmd/strikes/internal/connect"
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/printable"
 )
 
 const (
@@ -123,11 +125,18 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// checkQueues refuses a --queue with a name that no queue can have.
-func checkQueues(names []string) error {
+// checkQueues refuses a --queue that is a partition, or has a name that no queue can have. It warns of one that does
+// not exist, because that may be declared later.
+func (a *app) checkQueues(ctx context.Context, o *connect.Flags, names []string) error {
 	for _, name := range names {
 		if err := broker.CheckName(name); err != nil {
 			return cli.Misusef("--queue: %w", err)
+		}
+		switch err := o.RefuseMissing(ctx, name); {
+		case errors.Is(err, broker.ErrNotFound), broker.MissingVHost(err):
+			fmt.Fprintf(a.Err, "strikes: warning: %s\n", printable.Text(err.Error(), ""))
+		case err != nil:
+			return err
 		}
 	}
 	return nil

@@ -97,13 +97,17 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestCommandNamesFlags: a finding names the flag of the command, and not the field of the library.
+// TestCommandNamesFlags: a finding names the flag of the command, and not the field of the library. A queue that does
+// not exist is named at the start.
 func TestCommandNamesFlags(t *testing.T) {
 	t.Parallel()
-	s := newPlant(t).serveCommand("--management-url", "http://127.0.0.1:1", "--queue", "orders")
+	s := newPlant(t).serveCommand("--management-url", "http://127.0.0.1:1", "--queue", "orders", "--queue", "nope")
 	page := s.page(s.at("doctor", "queue", "orders"))
 	if !strings.Contains(page, "(--management-url)") || strings.Contains(page, "Check.") {
 		t.Error(page)
+	}
+	if log := s.log.String(); !strings.Contains(log, `warning: there is no queue "nope"`) {
+		t.Error(log)
 	}
 }
 
