@@ -231,13 +231,8 @@ type Blocked struct {
 	Recent int64 // of Count: so late that they may be on their way
 }
 
-// Blocked counts the dead letters of a queue that are behind others in blocked lanes. It costs the same however many
+// blocked counts the dead letters of a queue that are behind others in blocked lanes. It costs the same however many
 // they are. Those that were dead-lettered less than recent ago, a minute at most, count as Recent.
-func (a *Admin) Blocked(ctx context.Context, vhost, queue string, recent time.Duration) (Blocked, error) {
-	b, err := a.blocked(ctx, Queue{vhost, queue}, recent)
-	return b, failed("in blocked lanes", queue, err)
-}
-
 func (a *Admin) blocked(ctx context.Context, of Queue, recent time.Duration) (b Blocked, err error) {
 	lanes, err := a.blockedLanes(ctx, of)
 	if err != nil || lanes == 0 {

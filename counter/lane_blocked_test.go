@@ -22,10 +22,6 @@ func testBlocked(t *testing.T, c *Counter) {
 	want := func(when string, lanes, count int64) {
 		t.Helper()
 		for recent, lately := range map[time.Duration]int64{time.Minute: count, 0: 0} {
-			got, err := admin.Blocked(t.Context(), "/", "orders", recent)
-			if err != nil || got != (Blocked{lanes, count, lately}) {
-				t.Errorf("%s: %+v, %v; want %d", when, got, err, count)
-			}
 			all, err := admin.Summaries(t.Context(), "/", []string{"bills", "orders"}, recent)
 			if err != nil || all[0].BlockedLanes != 0 || all[1].BlockedLanes != int(lanes) || all[1].Blocked.Count != count ||
 				all[1].Blocked.Recent != lately {

@@ -92,8 +92,9 @@ type Summary struct {
 	Forgotten int
 	// Head is the message of Retrying that began first, without TTL. One that is forgotten or waits in a delay queue
 	// is Head only if all others do so too. If nil, Retrying is 0.
-	Head   *Record
-	Recent int // messages dead-lettered so recently that they may be on their way
+	Head    *Record
+	Records []Record // of Retrying, in no order and without TTL; only Summary returns them
+	Recent  int      // messages dead-lettered so recently that they may be on their way
 
 	Waiting Waiting // of all processes: their messages together, and the report of the message held for longest
 
@@ -120,7 +121,14 @@ func (a *Admin) Summaries(ctx context.Context, vhost string, queues []string, re
 	return out, nil
 }
 
-// summarise reads the summary of one queue.
+// Summary is Summaries of one queue, with the Records of its messages.
+func (a *Admin) Summary(ctx context.Context, vhost, queue string, recent time.Duration) (Summary, error) {
+	s := Summary{Queue: queue, Records: []Record{}}
+	err := a.summarise(ctx, Queue{vhost, queue}, &s, recent)
+	return s, cmp.Or(err, s.Err)
+}
+
+// summarise reads the summary of one queue, and keeps the Records unless they are nil.
 func (a *Admin) summarise(ctx context.Context, of Queue, s *Summary, recent time.Duration) (err error) {
 	if s.QueueState, err = a.state(ctx, of); err == nil {
 		for _, c := range s.Consumers {
@@ -160,8 +168,11 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) erro
 				return nil
 			}
 			r, ok := parseRecord(of, text)
-			if !ok || r.IsOver() || r.Counted() == 0 && r.OpenToken == "" {
+			if !ok || !isRetried(r) {
 				continue
+			}
+			if s.Records != nil {
+				s.Records = append(s.Records, r)
 			}
 			late := IsForgotten(r, s.Breaker, s.Paused != nil || s.Waiting.Messages > 0, s.Time)
 			gone := late || r.OpenToken == "" && r.Due.After(s.Time) && r.Move.Top > 0
@@ -174,6 +185,12 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) erro
 		}
 	}
 	return nil
+}
+
+// isRetried reports whether a message has failed, or runs again, and is not over. One that was only stopped, or reset,
+// is not retried.
+func isRetried(r Record) bool {
+	return (!r.IsOver() || r.State == StateSkip) && (r.Counted() > 0 || r.OpenToken != "")
 }
 
 // summariseDead counts the newest tombstones that are recent. A few old ones among them were renewed.

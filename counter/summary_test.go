@@ -45,6 +45,13 @@ func TestSummaries(t *testing.T) {
 			orders.Head == nil || orders.Head.ID != "old" {
 			t.Errorf("orders: %+v, head %+v", orders, orders.Head)
 		}
+		alone, err := a.Summary(t.Context(), "/", "orders", time.Minute)
+		if err != nil || len(alone.Records) != 3 || alone.Recent != 1 || orders.Records != nil {
+			t.Errorf("alone: %+v, %v", alone, err)
+		}
+		if _, err := a.Summary(t.Context(), "/", "foreign", time.Minute); errors.Is(err, ErrForeign) != (c.rdb != nil) {
+			t.Errorf("foreign: %v", err)
+		}
 		if none.Retrying != 0 || none.Head != nil || none.Override != nil || none.Undecodable != "" || none.Err != nil ||
 			none.Time.IsZero() {
 			t.Errorf("none: %+v", none)
@@ -154,6 +161,26 @@ func TestSummariesPassOverMovedMessages(t *testing.T) {
 		need(t, errOf(c.Fail(t.Context(), attempt(message("held"), "b"), again)))
 		if got := head(); got != "held" {
 			t.Errorf("beside another: %q", got)
+		}
+	}
+}
+
+func TestIsRetried(t *testing.T) {
+	for name, tc := range map[string]struct {
+		r    Record
+		want bool
+	}{
+		"failed":               {Record{Failures: 1}, true},
+		"crashed":              {Record{Crashes: 1}, true},
+		"runs again":           {Record{OpenToken: "a"}, true},
+		"stopped":              {Record{Starts: 1}, false},
+		"dead-lettered":        {Record{State: StateDeadLetter, Failures: 4}, false},
+		"handled":              {Record{State: StateDone, Failures: 1}, false},
+		"skipped":              {Record{State: StateSkip, Failures: 1}, true},
+		"made clean by an op.": {Record{Reset: Note{Why: "x"}}, false},
+	} {
+		if got := isRetried(tc.r); got != tc.want {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

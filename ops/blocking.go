@@ -146,12 +146,6 @@ func stateOf(r counter.Record, s *Status) State {
 	return Ready
 }
 
-// blocks reports whether a message blocks. One that was only stopped, or
-// reset, does not.
-func blocks(r counter.Record) bool {
-	return (!r.IsOver() || r.State == counter.StateSkip) && (r.Counted() > 0 || r.OpenToken != "")
-}
-
 // byLength puts the message that blocks for longest first, which in an ordered
 // queue is its head, and the forgotten ones last.
 func byLength(a, b Message) int {

@@ -49,8 +49,6 @@ type DeadLetters struct {
 
 	WaitingSeen bool `json:"-"` // Waiting is known: the management API answered
 
-	blockedUnseen bool // Blocked is not known
-
 	away      bool  // the node of Queue is down
 	consumers int   // of Queue
 	moving    bool  // the management API is behind AMQP
@@ -75,8 +73,10 @@ func (d DeadLetters) TakenByOthers() int64 {
 }
 
 // counted takes the counts of the store.
-func (d *DeadLetters) counted(t counter.Tombstones) {
+func (d *DeadLetters) counted(kept counter.Summary) {
+	t := kept.Tombstones
 	d.Count, d.Removed, d.Expired, d.Since = t.Count, t.Removed, t.Expired, t.Since
+	d.Blocked, d.recent = kept.Blocked.Count, int64(kept.Recent)+kept.Blocked.Recent
 	d.remain()
 }
 
@@ -127,9 +127,7 @@ func (d *DeadLetters) judge() {
 	}
 	d.Unclear = min(open, d.recent)
 	d.Missing = open - d.Unclear
-	if !d.blockedUnseen {
-		d.Unrecorded = max(int64(*d.Holds)-d.Still-d.Blocked, 0)
-	}
+	d.Unrecorded = max(int64(*d.Holds)-d.Still-d.Blocked, 0)
 }
 
 // suppose takes the unacked messages of the source queue for dead letters while the route is broken, because consumers

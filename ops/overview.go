@@ -128,10 +128,8 @@ func (s *Summary) ofStore(kept counter.Summary) {
 		s.Unknown = kept.Err.Error()
 	}
 	s.StoreSeen = !kept.Time.IsZero() && kept.Err == nil
-	s.Dead.counted(kept.Tombstones)
-	s.BlockedLanes, s.Dead.Blocked = kept.BlockedLanes, kept.Blocked.Count
-	s.Dead.recent = int64(kept.Recent) + kept.Blocked.Recent
-	s.Undecodable = kept.Undecodable
+	s.Dead.counted(kept)
+	s.BlockedLanes, s.Undecodable = kept.BlockedLanes, kept.Undecodable
 	for _, process := range seen(kept.Consumers, kept.Time) {
 		if process.Silence() != "" {
 			s.Silent++

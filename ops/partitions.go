@@ -69,6 +69,33 @@ func (s *Status) dealt(d counter.Deal) {
 	}
 }
 
+// askPartitioned adds the process and the blocked lanes of each partition.
+func (c *question) askPartitioned(ctx context.Context, s *Status, kept *counter.Summary) error {
+	d, err := c.Store.Dealt(ctx, c.VHost, c.Queue)
+	if err != nil {
+		return err
+	}
+	s.dealt(d)
+	lanes, err := c.Store.Summaries(ctx, c.VHost, broker.Partitions(c.Queue, len(s.Partitions)), Arriving)
+	if err != nil {
+		return err
+	}
+	addLanes(s.Partitions, kept, lanes)
+	for i, p := range s.Partitions {
+		if p.BlockedLanes == 0 {
+			continue
+		}
+		oldest, _, err := c.Store.Lanes(ctx, c.VHost, p.Queue, 1)
+		if err != nil {
+			return err
+		}
+		for _, l := range oldest { // it may be released meanwhile
+			s.Partitions[i].BlockedSince = l.Since
+		}
+	}
+	return kept.Err
+}
+
 // load returns the load of the queue, or that of its partitions together. It counts the consumers that wait, too.
 func (c *question) load(ctx context.Context, s *Status) (sum broker.Load, err error) {
 	if len(s.Partitions) == 0 {
@@ -101,31 +128,6 @@ func withWaiting(byAMQP, byAPI int) int {
 	return max(byAMQP, byAPI)
 }
 
-// blocked returns the blocked lanes of the queue. Each partition has its own.
-func (c *question) blocked(ctx context.Context, s *Status) (sum counter.Blocked, err error) {
-	if len(s.Partitions) == 0 {
-		return c.Store.Blocked(ctx, c.VHost, c.Queue, Arriving)
-	}
-	for i, p := range s.Partitions {
-		one, err := c.Store.Blocked(ctx, c.VHost, p.Queue, Arriving)
-		if err != nil {
-			return sum, err
-		}
-		s.Partitions[i].BlockedLanes = int(one.Lanes)
-		if one.Lanes > 0 {
-			oldest, _, err := c.Store.Lanes(ctx, c.VHost, p.Queue, 1)
-			if err != nil {
-				return sum, err
-			}
-			for _, l := range oldest { // it may be released meanwhile
-				s.Partitions[i].BlockedSince = l.Since
-			}
-		}
-		sum.Lanes, sum.Count, sum.Recent = sum.Lanes+one.Lanes, sum.Count+one.Count, sum.Recent+one.Recent
-	}
-	return sum, nil
-}
-
 // Unattended is how many messages wait in the queue, or in partitions of it, without a consumer.
 func (s Summary) Unattended() (n int) {
 	switch {
@@ -143,9 +145,9 @@ func (s Summary) Unattended() (n int) {
 }
 
 // addLanes adds the blocked lanes of the partitions, which each have their own.
-func (s *Summary) addLanes(kept *counter.Summary, of []counter.Summary) {
+func addLanes(partitions []Partition, kept *counter.Summary, of []counter.Summary) {
 	for i, p := range of {
-		s.Partitions[i].BlockedLanes = p.BlockedLanes
+		partitions[i].BlockedLanes = p.BlockedLanes
 		kept.BlockedLanes, kept.Err = kept.BlockedLanes+p.BlockedLanes, cmp.Or(kept.Err, p.Err)
 		kept.Blocked.Count, kept.Blocked.Recent = kept.Blocked.Count+p.Blocked.Count, kept.Blocked.Recent+p.Blocked.Recent
 	}

@@ -53,7 +53,7 @@ func (c *Collector) All(ctx context.Context) (Overview, error) {
 	for i, name := range names {
 		s := Summary{VHost: c.VHost, Queue: name, DeadLettersOf: c.deleted(name)}
 		s.ofBroker(seen, name, c.listing.Partitions[name])
-		s.addLanes(&kept[i], lanes[:len(s.Partitions)])
+		addLanes(s.Partitions, &kept[i], lanes[:len(s.Partitions)])
 		s.ofStore(kept[i])
 		lanes = lanes[len(s.Partitions):]
 		o.Queues = append(o.Queues, s)

@@ -53,23 +53,6 @@ type Rates struct {
 	Acked float64 `json:"acked"`
 }
 
-// judge fills in the conclusions from the store's data about the queue. reasons are those of the dead letters.
-func (s *Status) judge(state counter.QueueState, records map[counter.Message]counter.Record, blocked counter.Blocked,
-	reasons Groups) {
-	for _, r := range records {
-		switch {
-		case blocks(r):
-			s.Blocking = append(s.Blocking, blocking(r, state.Override, s))
-		case r.State == counter.StateDeadLetter && state.Time.Sub(r.LastTime) < Arriving:
-			s.Dead.recent++
-		}
-	}
-	s.Dead.counted(state.Tombstones)
-	s.BlockedLanes, s.Dead.Blocked = int(blocked.Lanes), blocked.Count
-	s.Dead.recent += blocked.Recent
-	s.Dead.explain(reasons)
-}
-
 // block lists the messages that block, the longest first: most of them at most, or all if most is 0. A message that
 // left the queue without a step, for example because it expired, blocks nothing.
 func (s *Status) block(most int) {

@@ -87,25 +87,6 @@ func TestReadyMessageThatRests(t *testing.T) {
 	}
 }
 
-func TestBlocks(t *testing.T) {
-	for name, tc := range map[string]struct {
-		r    counter.Record
-		want bool
-	}{
-		"failed":               {counter.Record{Failures: 1}, true},
-		"crashed":              {counter.Record{Crashes: 1}, true},
-		"runs again":           {counter.Record{OpenToken: "a"}, true},
-		"stopped":              {counter.Record{Starts: 1}, false},
-		"dead-lettered":        {counter.Record{State: counter.StateDeadLetter, Failures: 4}, false},
-		"handled":              {counter.Record{State: counter.StateDone, Failures: 1}, false},
-		"made clean by an op.": {counter.Record{Reset: counter.Note{Why: "x"}}, false},
-	} {
-		if got := blocks(tc.r); got != tc.want {
-			t.Errorf("%s: %v", name, got)
-		}
-	}
-}
-
 func TestBlockingIsSortedByLength(t *testing.T) {
 	all := []Message{
 		{ID: "gone", State: Forgotten, Since: earlierBy(48 * time.Hour)},
@@ -337,7 +318,7 @@ func TestAnEmptyQueueBlocksNothing(t *testing.T) {
 		{"on its way back", returning, 0, new(0), 1},
 	} {
 		s := Status{Time: noon, Ready: tt.ready, Unacked: tt.unacked, Consumers: 1}
-		s.judge(counter.QueueState{Time: noon}, map[counter.Message]counter.Record{{}: tt.r}, counter.Blocked{}, Groups{})
+		s.Blocking = []Message{blocking(tt.r, nil, &s)}
 		if s.block(0); s.Blocked != tt.want || len(s.Blocking) != tt.want {
 			t.Errorf("%s: %d block, want %d", tt.name, s.Blocked, tt.want)
 		}
@@ -356,8 +337,7 @@ func TestAnOperatorsPauseNamesNoMessage(t *testing.T) {
 	r := counter.Record{State: counter.StateLive, Failures: 2, Limit: 2, FirstTime: noon, LastTime: noon}
 	r.ID = "m"
 	s := Status{Time: noon, Ready: 1, Paused: &counter.Note{By: "ann", Why: "maintenance"}}
-	s.judge(counter.QueueState{Time: noon}, map[counter.Message]counter.Record{r.Message: r}, counter.Blocked{}, Groups{})
-	if m := s.Blocking[0]; m.Holds {
+	if m := blocking(r, nil, &s); m.Holds {
 		t.Errorf("the queue is said to wait for it: %q", m.Doing(noon))
 	}
 }

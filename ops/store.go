@@ -3,7 +3,6 @@ package ops
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -12,34 +11,13 @@ import (
 	"github.com/strikesmq/strikes/internal/reason"
 )
 
-const (
-	// maxScanned is how many records are read of messages that are retried: those that were written last.
-	maxScanned = 10_000
-	// reasonsScanned is how many dead letters are read for their reasons: the newest. With a database they take most of
-	// the time of a status.
-	reasonsScanned = 3000
-	// frontScanned is the number of records that the store lists in one round trip.
-	frontScanned = 200
-)
+// reasonsScanned is how many dead letters are read for their reasons: the newest. With a database they take most of the
+// time of a status.
+const reasonsScanned = 3000
 
 func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	if c.StoreDown != nil {
 		return c.StoreDown
-	}
-	state, err := c.Store.State(ctx, c.VHost, c.Queue)
-	if err != nil {
-		return err
-	}
-	if state.Ignored != nil {
-		s.note("%v", state.Ignored)
-	}
-	s.Time, s.Undecodable, s.breaker = state.Time, state.Undecodable, state.Breaker
-	s.Breaker = breakerOf(state.Breaker, state.Time)
-	s.Waiting, s.Processes = waitingBy(state.Consumers), seen(state.Consumers, state.Time)
-	s.pausedBy(state.Paused)
-	if s.Consumers > 0 && len(s.Processes) == 0 && len(s.Partitions) == 0 {
-		s.note("the store knows no consumer of this queue: its consumers use Handle, a Settler or no strikes at all, or " +
-			"another store or prefix (--store-url, --prefix)")
 	}
 	queue := &Queue{Store: c.Store, VHost: c.VHost, Name: c.Queue}
 	var reasons Groups
@@ -51,25 +29,31 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 			return err
 		})
 	}
-	if len(s.Partitions) > 0 {
-		d, err := c.Store.Dealt(ctx, c.VHost, c.Queue)
-		if err != nil {
-			return err
-		}
-		s.dealt(d)
-	}
-	var denied *counter.StoreError
-	blocked, err := c.blocked(ctx, s)
-	switch {
-	case errors.As(err, &denied) && denied.Fault == counter.FaultDenied:
-		s.Dead.blockedUnseen = true
-		s.note("the dead letters in blocked lanes could not be counted, so others may be missing unseen: %v", err)
-	case err != nil:
-		return err
-	}
-	records, err := c.records(ctx, s)
+	kept, err := c.Store.Summary(ctx, c.VHost, c.Queue, Arriving)
 	if err != nil {
 		return err
+	}
+	if kept.Ignored != nil {
+		s.note("%v", kept.Ignored)
+	}
+	s.Time, s.Undecodable, s.breaker = kept.Time, kept.Undecodable, kept.Breaker
+	s.Breaker = breakerOf(kept.Breaker, kept.Time)
+	s.Waiting, s.Processes = waitingBy(kept.Consumers), seen(kept.Consumers, kept.Time)
+	s.pausedBy(kept.Paused)
+	if s.Consumers > 0 && len(s.Processes) == 0 && len(s.Partitions) == 0 {
+		s.note("the store knows no consumer of this queue: its consumers use Handle, a Settler or no strikes at all, or " +
+			"another store or prefix (--store-url, --prefix)")
+	}
+	if len(s.Partitions) > 0 {
+		if err := c.askPartitioned(ctx, s, &kept); err != nil {
+			return err
+		}
+	}
+	if kept.Partial {
+		s.note("there are more than 10,000 records: only the newest were read")
+	}
+	for _, r := range kept.Records {
+		s.Blocking = append(s.Blocking, blocking(r, kept.Override, s))
 	}
 	if err := reading.Wait(); err != nil {
 		return err
@@ -77,10 +61,12 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	if reasons.Partial {
 		s.note("there are more than %d dead letters: the reasons are those of the newest", reasonsScanned)
 	}
-	if state.Override != nil {
-		s.Limit = new(queue.LimitOf(*state.Override))
+	if kept.Override != nil {
+		s.Limit = new(queue.LimitOf(*kept.Override))
 	}
-	s.judge(state, records, blocked, reasons)
+	s.BlockedLanes = kept.BlockedLanes
+	s.Dead.counted(kept)
+	s.Dead.explain(reasons)
 	return nil
 }
 
@@ -93,49 +79,6 @@ func (s *Status) pausedBy(p *counter.Pause) {
 		s.Holding = &Holding{ID: h.ID, Cause: h.Cause, Since: p.At}
 	}
 }
-
-// records reads the records that were written last. A record that is written while the others are read moves to the
-// front and is missed there, so the front is read again. A message may die meanwhile, so the dead letters are read
-// last.
-func (c *question) records(ctx context.Context, s *Status) (map[counter.Message]counter.Record, error) {
-	all := map[counter.Message]counter.Record{}
-	for _, most := range []int{maxScanned, frontScanned} {
-		n := 0
-		for r, err := range c.Store.Live(ctx, c.VHost, c.Queue) {
-			if err != nil {
-				return nil, err
-			}
-			all[r.Message] = r
-			if n++; n == most {
-				break
-			}
-		}
-		if n == maxScanned {
-			s.note("there are more than %d records: only the newest were read", maxScanned)
-		}
-		if n <= frontScanned {
-			break
-		}
-	}
-	n, old := 0, 0 // of the dead letters that may be on their way
-	for d, err := range c.Store.Dead(ctx, c.VHost, c.Queue, "") {
-		if err != nil {
-			return nil, err
-		}
-		all[d.Message] = d.Record
-		if s.Time.Sub(d.LastTime) > Arriving {
-			old++
-		}
-		if n++; n == maxScanned || old == renewed {
-			break
-		}
-	}
-	return all, nil
-}
-
-// renewed is how many old tombstones may be before a recent one: the tombstone of a message that cannot leave its
-// queue is renewed.
-const renewed = 10
 
 // WaitingMessages are messages that processes hold because the attempts at them are not counted. They may have no
 // records.
