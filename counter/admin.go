@@ -61,22 +61,6 @@ func (a *Admin) GetAll(ctx context.Context, vhost, queue string, ids []string) (
 	return all, nil
 }
 
-// Forget deletes the records of the generations of an id that Get finds, counts and tombstones, and returns how many
-// there were. It does not stop an open attempt; if that fails, it is the first one counted in a new record. After an
-// error the records may or may not be deleted; it is safe to repeat.
-func (a *Admin) Forget(ctx context.Context, vhost, queue, id string) (int, error) {
-	members, err := a.generationsOf(ctx, vhost, queue, id)
-	if err != nil {
-		return 0, failed("forget", queue, err)
-	}
-	n, err := a.forget(ctx, Queue{vhost, queue}, members)
-	if err != nil {
-		return 0, fmt.Errorf("counter: forget, queue %q: %w: it may or may not be done; list the records, then try again",
-			queue, err)
-	}
-	return n, nil
-}
-
 // generationsOf returns the index members of all generations of ids. The first generations need no search.
 func (a *Admin) generationsOf(ctx context.Context, vhost, queue string, ids ...string) (members []string, _ error) {
 	wanted := map[string]bool{}

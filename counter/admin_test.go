@@ -219,35 +219,6 @@ func TestListEndsWhenItIsTold(t *testing.T) {
 	}
 }
 
-func TestReset(t *testing.T) {
-	for _, c := range counters(t) {
-		first, second, other := message("1"), message("1"), message("2")
-		second.Generation = "1@1700000000"
-		for _, m := range []Message{first, second, other} {
-			mustFail(t, c, m, "a")
-		}
-		need(t, errOf(c.Fail(t.Context(), attempt(second, "b"), reject)))
-		if n, err := c.Admin().Forget(t.Context(), "/", "orders", "1"); n != 2 || err != nil {
-			t.Errorf("%d, %v, want 2 records", n, err)
-		}
-		for _, m := range []Message{first, second} {
-			if got := c.look(t, m); got.exists || got.indexed {
-				t.Errorf("generation %q is left: %+v", m.Generation, got)
-			}
-		}
-		if got := list(t, c, "orders"); !slices.Equal(got, []string{"2"}) {
-			t.Errorf("listed: %q", got)
-		}
-		if n, err := c.Admin().Forget(t.Context(), "/", "orders", "1"); n != 0 || err != nil {
-			t.Errorf("again: %d, %v", n, err)
-		}
-		if got := new(ordinals).in(t, show(c.Start(t.Context(), attempt(second, "c"), ModeShared,
-			testLimit))); got != "RUN 0+0 fence 1" {
-			t.Errorf("the tombstone binds after Reset: %s", got)
-		}
-	}
-}
-
 // TestNotesAreKept: who, when and why stay with the change, cut to a bound, whatever is in them.
 func TestNotesAreKept(t *testing.T) {
 	hostile := Note{By: "op\x1b[31m", Why: "because\n\x00\xff" + strings.Repeat("x", 2*MaxReason)}

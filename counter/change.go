@@ -330,22 +330,3 @@ func place(r *Record, was Record, died bool, ttl, keep time.Duration, now time.T
 	}
 	return moves
 }
-
-// forget deletes documents and their names in the sets, and returns how many there were.
-func (c *client) forget(ctx context.Context, of Queue, members []string) (n int, err error) {
-	err = c.insist(ctx, of, recordsOf(members), func(_ time.Time, docs []Doc) (change Change, _ error) {
-		n = 0
-		for i, d := range docs {
-			if d.Version == "" && d.Err == nil { // no record; a step that writes one now lists it
-				continue
-			}
-			n++
-			change.Docs = append(change.Docs, Doc{Name: d.Name, Version: d.Version, Any: d.Err != nil})
-			for _, set := range []string{setIndex, setDead} {
-				change.Sets = append(change.Sets, Member{Set: set, Name: members[i], Gone: true})
-			}
-		}
-		return change, nil
-	})
-	return n, err
-}

@@ -22,7 +22,7 @@ func calls(ctx context.Context, c *Counter) map[string]error {
 	_, started := c.Start(ctx, a, ModeShared, testLimit)
 	_, failed := c.Fail(ctx, a, again)
 	_, got := c.Admin().Get(ctx, "/", "orders", "1")
-	_, reset := c.Admin().Forget(ctx, "/", "orders", "1")
+	reset := c.Admin().Reset(ctx, message("1"), Note{Why: "repaired"})
 	_, checked := c.Check(ctx)
 	errs := map[string]error{
 		"Start": started, "Fail": failed, "End": c.End(ctx, a, true), "Get": got, "Reset": reset, "Check": checked,

@@ -47,19 +47,16 @@ func ExampleMemory() {
 	// 3 EXHAUSTED
 }
 
-// An operator's tool lists the messages of a queue that fail, gives one a limit of its own, and forgets another.
+// An operator's tool gives a message a limit of its own, and lists the messages of a queue that fail.
 func ExampleAdmin() {
 	ctx := context.Background()
-	counts, stop := counted(ctx, "order-17", "order-18")
+	counts, stop := counted(ctx, "order-17")
 	defer stop()
 	admin := counts.Admin()
 
 	why := counter.Note{By: "jo@desk", Why: "the supplier is down until noon"}
 	order := counter.Message{VHost: "/", Queue: "orders", ID: "order-17"}
 	if err := admin.LimitMessage(ctx, order, 13, why); err != nil {
-		log.Fatal(err)
-	}
-	if _, err := admin.Forget(ctx, "/", "orders", "order-18"); err != nil {
 		log.Fatal(err)
 	}
 	for record, err := range admin.List(ctx, "/", "orders") {

@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"context"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -199,29 +198,6 @@ func TestClean(t *testing.T) {
 		if total != table.deleted || left != table.left || err != nil {
 			t.Errorf("%s: %d were deleted, %d that expired are left, %v", table.table, total, left, err)
 		}
-	}
-}
-
-// TestForgetBesideAFailure: an operator forgets a message that has no record, while its first failure is counted. The
-// record keeps its member, so the lists show it.
-func TestForgetBesideAFailure(t *testing.T) {
-	s := open(t, migrated(t))
-	key := s.base.Key(someQueue)
-	failing, err := s.db.BeginTx(t.Context(), nil)
-	need(t, err)
-	id := sha256.Sum256([]byte("a"))
-	member := fmt.Sprintf("%x:0", id[:16])
-	for sql, name := range map[string]string{"INSERT INTO strikes_member VALUES (?, 'index', ?, 1, 0)": member,
-		"INSERT INTO strikes_doc VALUES (?, ?, 'x', 1, 0)": "r:" + member} {
-		need(t, errOf(failing.ExecContext(t.Context(), sql, key, name)))
-	}
-	need(t, errOf(counter.Over(s, nil).Admin().Forget(t.Context(), someQueue.VHost, someQueue.Name, "a")))
-	need(t, failing.Commit())
-	_, docs, err := s.Load(t.Context(), someQueue, "r:"+member)
-	need(t, err)
-	n, err := s.Count(t.Context(), someQueue, "index", 0)
-	if exists := docs[0].Data != ""; err != nil || exists != (n == 1) {
-		t.Errorf("the record exists: %v, and %d members are in the index, %v", exists, n, err)
 	}
 }
 

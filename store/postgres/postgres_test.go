@@ -229,32 +229,6 @@ func TestComparedRecord(t *testing.T) {
 	}
 }
 
-// TestForgetBesideAFailure: an operator forgets a message whose record is gone, while its first failure dead-letters it
-// again. The lists show the new tombstone.
-func TestForgetBesideAFailure(t *testing.T) {
-	url := migrated(t)
-	c := counter.Over(open(t, url), nil)
-	m := counter.Message{VHost: "/", Queue: "q", ID: "a"}
-	need(t, errOf(c.Fail(t.Context(), counter.Attempt{Message: m, Token: "1"}, counter.Failure{Limit: 1})))
-	const record = "WHERE substring(name for 2) = 'r:'"
-	do(t, url, "CREATE TABLE kept AS SELECT * FROM strikes_doc "+record, "DELETE FROM strikes_doc "+record)
-	failing, err := pgx.Connect(t.Context(), url)
-	need(t, err)
-	defer failing.Close(context.Background())
-	need(t, errOf(failing.Exec(t.Context(),
-		"BEGIN; UPDATE strikes_member SET score = score + 1; INSERT INTO strikes_doc SELECT * FROM kept")))
-	need(t, errOf(c.Admin().Forget(t.Context(), m.VHost, m.Queue, m.ID)))
-	need(t, errOf(failing.Exec(t.Context(), "COMMIT")))
-	listed := 0
-	for _, err := range c.Admin().List(t.Context(), m.VHost, m.Queue) {
-		need(t, err)
-		listed++
-	}
-	if listed != 1 {
-		t.Errorf("the lists show %d records", listed)
-	}
-}
-
 // TestErrors: each names the fault and the remedy, and none has the password.
 func TestErrors(t *testing.T) {
 	url := migrated(t)
