@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/ops"
@@ -24,7 +25,7 @@ func (f *fixture) hold(t *testing.T, lane string, ids ...string) {
 	}
 	for i, id := range ids {
 		m := counter.Message{VHost: "/", Queue: "orders", ID: id}
-		if _, err := f.opts.Store.StepLane(t.Context(), counter.LaneStep{Message: m, Lane: lane, Act: counter.LaneBlock,
+		if _, err := f.opts.Store.StepLane(t.Context(), rules.LaneStep{Message: m, Lane: lane, Act: rules.LaneBlock,
 			Owner: "owner", Number: int64(i + 1)}); err != nil {
 			t.Fatal(err)
 		}

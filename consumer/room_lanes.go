@@ -13,6 +13,7 @@ import (
 	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/consumer/internal/lanes"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 )
@@ -100,7 +101,7 @@ type inLane struct {
 	position counter.Position  // the same, if the store knows it
 	entered  bool              // it may run
 	passed   bool              // it may be settled
-	step     *counter.LaneStep // that the store did not answer
+	step     *rules.LaneStep   // that the store did not answer
 }
 
 // beforeAttempt asks whether a message may run, where its lane may be blocked.
@@ -113,7 +114,7 @@ func (r *laneRoom) beforeAttempt(ctx context.Context, d *delivery) (step, error)
 		return stepReceived, nil
 	}
 	if in.carried == nil {
-		position := counter.ParsePosition(d.ours.Position())
+		position := rules.ParsePosition(d.ours.Position())
 		in.carried = &position
 	}
 	if err := r.blocked.Own(ctx, r.alive); err != nil {
@@ -123,7 +124,7 @@ func (r *laneRoom) beforeAttempt(ctx context.Context, d *delivery) (step, error)
 		in.entered = true
 		return stepReceived, nil
 	}
-	next, err := r.ask(ctx, d, counter.LaneEnter)
+	next, err := r.ask(ctx, d, rules.LaneEnter)
 	if err != nil || next == stepLeave {
 		return next, err
 	}
@@ -161,9 +162,9 @@ func (r *laneRoom) beforeSettlement(ctx context.Context, d *delivery, next step)
 	if in.passed || next == stepAck && in.position == (counter.Position{}) {
 		return next, nil
 	}
-	act := counter.LaneLeave
+	act := rules.LaneLeave
 	if next == stepDeadLetter {
-		act = counter.LaneBlock
+		act = rules.LaneBlock
 		<-r.s.acks.Sent() // else an earlier message that was handled could return, and be dead-lettered behind this one
 	}
 	next, err := r.ask(ctx, d, act)
@@ -173,10 +174,10 @@ func (r *laneRoom) beforeSettlement(ctx context.Context, d *delivery, next step)
 
 // ask sends a step of the lane, and returns the delivery's next step. It repeats a step that the store did not answer,
 // but only for the same act: after an unanswered LaneEnter the session may have read that the lane is free.
-func (r *laneRoom) ask(ctx context.Context, d *delivery, act counter.LaneAct) (step, error) {
+func (r *laneRoom) ask(ctx context.Context, d *delivery, act rules.LaneAct) (step, error) {
 	in := kept[inLane](d, r)
 	if in.step == nil || in.step.Act != act {
-		in.step = &counter.LaneStep{Message: d.message, Lane: d.lane, First: d.ours.FirstGeneration(), Act: act,
+		in.step = &rules.LaneStep{Message: d.message, Lane: d.lane, First: d.ours.FirstGeneration(), Act: act,
 			Position: *in.carried, Redelivered: d.Redelivered}
 		if r.s.source != r.s.Queue {
 			in.step.Partition = r.s.source // each has its own owner
@@ -206,21 +207,21 @@ func (r *laneRoom) ask(ctx context.Context, d *delivery, act counter.LaneAct) (s
 }
 
 // decideLane returns the step for the store's reply on a step of a lane: stepReceived if the message may run.
-func decideLane(act counter.LaneAct, v counter.LaneCode) step {
+func decideLane(act rules.LaneAct, v rules.LaneCode) step {
 	switch {
-	case v == counter.LaneUnowned || v == counter.LaneUnknown:
+	case v == rules.LaneUnowned || v == rules.LaneUnknown:
 		return stepLeave
-	case act == counter.LaneBlock:
+	case act == rules.LaneBlock:
 		return stepDeadLetter
-	case act == counter.LaneLeave, v == counter.LaneSuperseded:
+	case act == rules.LaneLeave, v == rules.LaneSuperseded:
 		return stepAck
-	case v == counter.LaneBlocked:
+	case v == rules.LaneBlocked:
 		return stepDeadLetter
 	}
 	return stepReceived
 }
 
-var laneErrors = map[counter.LaneCode]error{counter.LaneUnowned: lanes.ErrUnowned, counter.LaneUnknown: errLaneUnknown}
+var laneErrors = map[rules.LaneCode]error{rules.LaneUnowned: lanes.ErrUnowned, rules.LaneUnknown: errLaneUnknown}
 
 var (
 	errLaneBlocked = errors.New("an earlier message blocks the lane")

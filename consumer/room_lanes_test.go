@@ -15,28 +15,29 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/lanes"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
 func TestDecideLane(t *testing.T) {
 	for _, tc := range []struct {
-		act  counter.LaneAct
-		code counter.LaneCode
+		act  rules.LaneAct
+		code rules.LaneCode
 		want step
 	}{
-		{counter.LaneEnter, counter.LaneFree, stepReceived},
-		{counter.LaneEnter, counter.LaneRun, stepReceived},
-		{counter.LaneEnter, counter.LaneBlocked, stepDeadLetter},
-		{counter.LaneEnter, counter.LaneSuperseded, stepAck},
-		{counter.LaneEnter, counter.LaneUnowned, stepLeave},
-		{counter.LaneEnter, counter.LaneUnknown, stepLeave},
-		{counter.LaneBlock, counter.LaneBlocked, stepDeadLetter},
-		{counter.LaneBlock, counter.LaneSuperseded, stepDeadLetter},
-		{counter.LaneBlock, counter.LaneUnowned, stepLeave},
-		{counter.LaneLeave, counter.LaneFree, stepAck},
-		{counter.LaneLeave, counter.LaneBlocked, stepAck},
-		{counter.LaneLeave, counter.LaneSuperseded, stepAck},
-		{counter.LaneLeave, counter.LaneUnknown, stepLeave},
+		{rules.LaneEnter, rules.LaneFree, stepReceived},
+		{rules.LaneEnter, rules.LaneRun, stepReceived},
+		{rules.LaneEnter, rules.LaneBlocked, stepDeadLetter},
+		{rules.LaneEnter, rules.LaneSuperseded, stepAck},
+		{rules.LaneEnter, rules.LaneUnowned, stepLeave},
+		{rules.LaneEnter, rules.LaneUnknown, stepLeave},
+		{rules.LaneBlock, rules.LaneBlocked, stepDeadLetter},
+		{rules.LaneBlock, rules.LaneSuperseded, stepDeadLetter},
+		{rules.LaneBlock, rules.LaneUnowned, stepLeave},
+		{rules.LaneLeave, rules.LaneFree, stepAck},
+		{rules.LaneLeave, rules.LaneBlocked, stepAck},
+		{rules.LaneLeave, rules.LaneSuperseded, stepAck},
+		{rules.LaneLeave, rules.LaneUnknown, stepLeave},
 	} {
 		if got := decideLane(tc.act, tc.code); got != tc.want {
 			t.Errorf("%v, code %d: got %d, want %d", tc.act, tc.code, got, tc.want)
@@ -62,11 +63,11 @@ func holdLane(t *testing.T, store *counter.Memory, lane string) {
 func blockLane(t *testing.T, store *counter.Memory, queue, lane string) {
 	t.Helper()
 	need(t, errOf(store.OwnLanes(t.Context(), "/", queue, "", "owner")))
-	reply, err := store.StepLane(t.Context(), counter.LaneStep{
-		Message: counter.Message{VHost: "/", Queue: queue, ID: "m1"}, Lane: lane, Act: counter.LaneBlock, Owner: "owner",
+	reply, err := store.StepLane(t.Context(), rules.LaneStep{
+		Message: counter.Message{VHost: "/", Queue: queue, ID: "m1"}, Lane: lane, Act: rules.LaneBlock, Owner: "owner",
 		Number: 1,
 	})
-	if err != nil || reply.Code != counter.LaneBlocked {
+	if err != nil || reply.Code != rules.LaneBlocked {
 		t.Fatal(reply, err)
 	}
 }
@@ -276,9 +277,9 @@ type unansweredLanes struct {
 	lossy bool
 }
 
-func (u *unansweredLanes) StepLane(ctx context.Context, step counter.LaneStep) (counter.LaneReply, error) {
+func (u *unansweredLanes) StepLane(ctx context.Context, step rules.LaneStep) (rules.LaneReply, error) {
 	if u.lossy {
-		return counter.LaneReply{}, errDown
+		return rules.LaneReply{}, errDown
 	}
 	return u.Memory.StepLane(ctx, step)
 }
@@ -357,8 +358,8 @@ type blocksAfter struct {
 	seen chan string
 }
 
-func (b blocksAfter) StepLane(ctx context.Context, step counter.LaneStep) (counter.LaneReply, error) {
-	if step.Act == counter.LaneBlock {
+func (b blocksAfter) StepLane(ctx context.Context, step rules.LaneStep) (rules.LaneReply, error) {
+	if step.Act == rules.LaneBlock {
 		b.seen <- b.acks.String()
 	}
 	return b.Memory.StepLane(ctx, step)

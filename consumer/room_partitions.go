@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/strikesmq/strikes/consumer/internal/partitions"
-	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 )
@@ -70,7 +70,7 @@ func newPartitionRoom(s *session, before rooms) room {
 	if last := find[*partitionRoom](before); last != nil {
 		r.follower, r.served, r.newest = last.follower, last.served, last.newest
 	} else {
-		me := counter.DealRead{Token: token(tokens.Add(1)).String(), Consumer: s.Name, Partitions: s.Partitions}
+		me := rules.DealRead{Token: token(tokens.Add(1)).String(), Consumer: s.Name, Partitions: s.Partitions}
 		r.follower = partitions.New(s.Counter, s.vhost, s.Queue, me, s.Logger)
 	}
 	return r

@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
@@ -203,7 +204,7 @@ type leftStore struct {
 	said int
 }
 
-func (s *leftStore) Deal(ctx context.Context, vhost, queue string, r counter.DealRead) ([]int, error) {
+func (s *leftStore) Deal(ctx context.Context, vhost, queue string, r rules.DealRead) ([]int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.left = r.Left; r.Left {
@@ -250,7 +251,7 @@ func TestAStopBetweenTwoConnectionsLeavesTheDeal(t *testing.T) {
 // noDeal is a store that deals no partition.
 type noDeal struct{ *counter.Memory }
 
-func (noDeal) Deal(context.Context, string, string, counter.DealRead) ([]int, error) { return nil, nil }
+func (noDeal) Deal(context.Context, string, string, rules.DealRead) ([]int, error) { return nil, nil }
 
 // TestAnIdleProcessIsReady: a process without a partition is ready, until its connection ends.
 func TestAnIdleProcessIsReady(t *testing.T) {

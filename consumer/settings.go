@@ -12,6 +12,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/setting"
 )
 
@@ -34,11 +35,11 @@ type Counter interface {
 	NoteUndecodable(ctx context.Context, vhost, queue, why string) error
 
 	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (counter.OwnedLanes, error)
-	StepLane(ctx context.Context, s counter.LaneStep) (counter.LaneReply, error)
+	StepLane(ctx context.Context, s rules.LaneStep) (rules.LaneReply, error)
 	NextBlocked(ctx context.Context, vhost, queue string, after counter.BlockedPage) (counter.BlockedPage, error)
 	BlockedLanes(ctx context.Context, vhost, queue string) (int, error)
 
-	Deal(ctx context.Context, vhost, queue string, r counter.DealRead) (mine []int, err error)
+	Deal(ctx context.Context, vhost, queue string, r rules.DealRead) (mine []int, err error)
 }
 
 // RetryMode says where a failed message waits for its next attempt.

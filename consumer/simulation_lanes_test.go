@@ -13,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/audit"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/servertest"
@@ -225,7 +226,7 @@ func (l *simLink) NextBlocked(ctx context.Context, vhost, queue string,
 	return reply, err
 }
 
-func (l *simLink) StepLane(ctx context.Context, step counter.LaneStep) (reply counter.LaneReply, err error) {
+func (l *simLink) StepLane(ctx context.Context, step rules.LaneStep) (reply rules.LaneReply, err error) {
 	what := fmt.Sprintf("%v %q: %s %s at %v", step.Act, step.Lane, step.ID, step.Generation, step.Position)
 	err = l.lane(ctx, 1<<20+step.Number, what, func(s *counter.Memory, first bool) (string, error) {
 		got, err := s.StepLane(context.Background(), step)

@@ -13,6 +13,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // newSharePlan is a plan of a queue whose partitions several processes share. The lane is the routing key.
@@ -89,14 +90,14 @@ func (p *simProc) servePartition(ctx context.Context, _ *amqp.Connection, mine *
 type simShares struct {
 	deal    counter.Deal
 	earlier []counter.Deal
-	clock   time.Duration      // of the store, beyond ours
-	lies    int                // so many of the next replies are wrong
-	mu      sync.Mutex         // of late: a process that stops waiting adds to it
-	late    []counter.DealRead // reads that arrive later
+	clock   time.Duration    // of the store, beyond ours
+	lies    int              // so many of the next replies are wrong
+	mu      sync.Mutex       // of late: a process that stops waiting adds to it
+	late    []rules.DealRead // reads that arrive later
 	lied    int
 	reads   int
-	flawed  func(*counter.Deal, counter.DealRead, []int) []int // a planted fault; nil: none
-	changed time.Time                                          // last: a process began or ended, or the lies
+	flawed  func(*counter.Deal, rules.DealRead, []int) []int // a planted fault; nil: none
+	changed time.Time                                        // last: a process began or ended, or the lies
 	uneven  bool
 }
 
@@ -106,7 +107,7 @@ type simDeals struct {
 	proc *simProc
 }
 
-func (d *simDeals) Deal(ctx context.Context, _, _ string, r counter.DealRead) (mine []int, err error) {
+func (d *simDeals) Deal(ctx context.Context, _, _ string, r rules.DealRead) (mine []int, err error) {
 	w := d.proc.world
 	r.Token = fmt.Sprintf("p%04d", d.proc.id) // the dealer's choice depends on the order of the tokens
 	op := &simOp{proc: d.proc, kind: "deal"}
@@ -126,14 +127,14 @@ func (d *simDeals) Deal(ctx context.Context, _, _ string, r counter.DealRead) (m
 }
 
 // delay has a read arrive late.
-func (d *simShares) delay(r counter.DealRead) {
+func (d *simShares) delay(r rules.DealRead) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.late = append(d.late, r)
 }
 
 // delayed returns the reads that are yet to arrive.
-func (d *simShares) delayed() []counter.DealRead {
+func (d *simShares) delayed() []rules.DealRead {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.late
@@ -146,7 +147,7 @@ func (d *simShares) forgetDelayed() {
 }
 
 // serveDeal replies to a read, or loses it, or lies.
-func (w *simWorld) serveDeal(r counter.DealRead) ([]int, error) {
+func (w *simWorld) serveDeal(r rules.DealRead) ([]int, error) {
 	d, fate := &w.shares, 0
 	d.reads++
 	if w.store.broken > 0 {
@@ -176,7 +177,7 @@ func (w *simWorld) serveDeal(r counter.DealRead) ([]int, error) {
 }
 
 // take has the dealer note a read.
-func (d *simShares) take(r counter.DealRead) ([]int, error) {
+func (d *simShares) take(r rules.DealRead) ([]int, error) {
 	d.earlier = append(d.earlier, copyOf(d.deal))
 	mine, _, ok := d.deal.Deal(r, time.Now().Add(d.clock))
 	if !ok {
@@ -350,16 +351,16 @@ func TestSimulationPartitionsFindsFaults(t *testing.T) {
 		plant func(*simWorld)
 		want  string
 	}{
-		"the dealer forgets a partition": {dealing(func(_ *counter.Deal, _ counter.DealRead, mine []int) []int {
+		"the dealer forgets a partition": {dealing(func(_ *counter.Deal, _ rules.DealRead, mine []int) []int {
 			return slices.DeleteFunc(mine, func(p int) bool { return p == 0 })
 		}), uneven},
-		"no process expires": {dealing(func(d *counter.Deal, _ counter.DealRead, mine []int) []int {
+		"no process expires": {dealing(func(d *counter.Deal, _ rules.DealRead, mine []int) []int {
 			for i := range d.Members {
 				d.Members[i].Read = d.Read.Add(time.Hour)
 			}
 			return mine
 		}), uneven},
-		"every process gets all partitions": {dealing(func(d *counter.Deal, _ counter.DealRead, _ []int) (all []int) {
+		"every process gets all partitions": {dealing(func(d *counter.Deal, _ rules.DealRead, _ []int) (all []int) {
 			for i := range d.Partitions {
 				all = append(all, i)
 			}
@@ -367,7 +368,7 @@ func TestSimulationPartitionsFindsFaults(t *testing.T) {
 		}), uneven},
 		"the follower keeps its first share": {func(w *simWorld) {
 			first := map[string][]int{}
-			dealing(func(_ *counter.Deal, r counter.DealRead, mine []int) []int {
+			dealing(func(_ *counter.Deal, r rules.DealRead, mine []int) []int {
 				if _, known := first[r.Token]; !known {
 					first[r.Token] = mine
 				}
@@ -386,6 +387,6 @@ func TestSimulationPartitionsFindsFaults(t *testing.T) {
 	}
 }
 
-func dealing(flawed func(*counter.Deal, counter.DealRead, []int) []int) func(*simWorld) {
+func dealing(flawed func(*counter.Deal, rules.DealRead, []int) []int) func(*simWorld) {
 	return func(w *simWorld) { w.shares.flawed = flawed }
 }

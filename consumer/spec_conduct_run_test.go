@@ -16,6 +16,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/control"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // conductRun is one run of a case: the store, the channel and the handlers, and the trace of their calls.
@@ -496,8 +497,8 @@ func (r *conductRun) NextBlocked(context.Context, string, string, counter.Blocke
 	return counter.BlockedPage{}, errConduct
 }
 
-func (r *conductRun) StepLane(context.Context, counter.LaneStep) (counter.LaneReply, error) {
-	return counter.LaneReply{}, errConduct
+func (r *conductRun) StepLane(context.Context, rules.LaneStep) (rules.LaneReply, error) {
+	return rules.LaneReply{}, errConduct
 }
 
 func (r *conductRun) handle(ctx context.Context, d amqp.Delivery) error {

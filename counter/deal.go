@@ -12,12 +12,8 @@ import (
 	"github.com/strikesmq/strikes/internal/printable"
 )
 
-// Types of the deal of a partitioned queue, which package rules describes.
-type (
-	Deal       = rules.Deal
-	DealMember = rules.Member
-	DealRead   = rules.DealRead
-)
+// Deal says which process consumes which partitions of a queue. Package rules describes it.
+type Deal = rules.Deal
 
 // ErrPartitions is wrapped by Deal if live processes share another number of partitions of the queue. Give all
 // consumers the number that the queue was declared with.
@@ -31,7 +27,7 @@ const dealTTL = 24 * time.Hour
 
 // Deal returns the partitions of a queue that a process shall consume, ascending. A process sends it once a second.
 // After an error the last deal that it knows stands.
-func (c *Counter) Deal(ctx context.Context, vhost, queue string, r DealRead) (mine []int, err error) {
+func (c *Counter) Deal(ctx context.Context, vhost, queue string, r rules.DealRead) (mine []int, err error) {
 	r.Consumer = printable.Cut(r.Consumer, rules.MaxStoredID)
 	if err := checkOwner(queue, r.Token); err != nil {
 		return nil, err

@@ -8,14 +8,16 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 func TestDeal(t *testing.T) {
 	for _, s := range stores(t) {
 		deal := func(token string, consumes ...int) []int {
 			t.Helper()
-			mine, err := s.Deal(t.Context(), "/", "orders", DealRead{Token: token, Consumer: "host-" + token, Partitions: 4,
-				Consumes: consumes})
+			mine, err := s.Deal(t.Context(), "/", "orders", rules.DealRead{Token: token, Consumer: "host-" + token,
+				Partitions: 4, Consumes: consumes})
 			needOf(t, s.name, err)
 			return mine
 		}
@@ -34,13 +36,15 @@ func TestDeal(t *testing.T) {
 		if d, err := s.Dealt(t.Context(), "/", "bills"); err != nil || d.Partitions != 0 {
 			t.Errorf("%s: of a queue without partitions: %+v, %v", s.name, d, err)
 		}
-		if _, err := s.Deal(t.Context(), "/", "orders", DealRead{Token: "c", Partitions: 8}); !errors.Is(err, ErrPartitions) {
+		_, err = s.Deal(t.Context(), "/", "orders", rules.DealRead{Token: "c", Partitions: 8})
+		if !errors.Is(err, ErrPartitions) {
 			t.Errorf("%s: another number: %v", s.name, err)
 		}
-		if _, err := s.Deal(t.Context(), "/", "orders", DealRead{Token: "bad token", Partitions: 4}); err == nil {
+		if _, err := s.Deal(t.Context(), "/", "orders", rules.DealRead{Token: "bad token", Partitions: 4}); err == nil {
 			t.Errorf("%s: a bad token is accepted", s.name)
 		}
-		if mine, err := s.Deal(t.Context(), "/", "orders", DealRead{Token: "b", Left: true}); err != nil || mine != nil {
+		left := rules.DealRead{Token: "b", Left: true}
+		if mine, err := s.Deal(t.Context(), "/", "orders", left); err != nil || mine != nil {
 			t.Errorf("%s: a last read: %v, %v", s.name, mine, err)
 		}
 		if got := deal("a"); len(got) != 4 {
@@ -53,12 +57,12 @@ func TestDeal(t *testing.T) {
 func TestDealAfterKills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewMemory(nil)
-		_, err := c.Deal(t.Context(), "/", "orders", DealRead{Token: "killed", Partitions: 4})
+		_, err := c.Deal(t.Context(), "/", "orders", rules.DealRead{Token: "killed", Partitions: 4})
 		needOf(t, "Memory", err)
 		var mine []int
 		for range 7 {
 			time.Sleep(time.Second)
-			mine, err = c.Deal(t.Context(), "/", "orders", DealRead{Token: "next", Partitions: 8})
+			mine, err = c.Deal(t.Context(), "/", "orders", rules.DealRead{Token: "next", Partitions: 8})
 		}
 		if len(mine) != 8 || err != nil {
 			t.Errorf("7 s after the other process was killed: %v, %v", mine, err)
@@ -72,7 +76,7 @@ func TestDealAtTheSameTime(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 16 {
 			all.Go(func() {
-				r := DealRead{Token: fmt.Sprintf("p%d", i), Partitions: 32}
+				r := rules.DealRead{Token: fmt.Sprintf("p%d", i), Partitions: 32}
 				if _, err := s.Deal(t.Context(), "/", "orders", r); err != nil {
 					t.Errorf("%s: %v", s.name, err)
 				}

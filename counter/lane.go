@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/strikesmq/strikes/counter/rules"
@@ -23,48 +21,12 @@ const (
 	lanesRenewed = 50
 )
 
-// Types of lanes, which package rules describes.
-type (
-	Position  = rules.Position
-	LaneAct   = rules.LaneAct
-	LaneStep  = rules.LaneStep
-	LaneCode  = rules.LaneCode
-	LaneReply = rules.LaneReply
-)
+// Position is that of a message in its lane, which package rules describes.
+type Position = rules.Position
 
-// The acts.
-const (
-	LaneEnter = rules.LaneEnter
-	LaneBlock = rules.LaneBlock
-	LaneLeave = rules.LaneLeave
-)
-
-// The reply.
-const (
-	LaneFree       = rules.LaneFree
-	LaneRun        = rules.LaneRun
-	LaneBlocked    = rules.LaneBlocked
-	LaneSuperseded = rules.LaneSuperseded
-	LaneUnowned    = rules.LaneUnowned
-	LaneUnknown    = rules.LaneUnknown
-)
-
-// ParsePosition reads the text of String. It returns the zero value for any other text.
-func ParsePosition(s string) Position {
-	since, number, _ := strings.Cut(s, ".")
-	p := Position{}
-	var errSince, errNumber error
-	p.Since, errSince = strconv.ParseInt(since, 10, 64)
-	p.Number, errNumber = strconv.ParseInt(number, 10, 64)
-	if errSince != nil || errNumber != nil || p.Since < 1 || p.Number < 1 || p.Since > MaxFence || p.Number > MaxFence {
-		return Position{}
-	}
-	return p
-}
-
-func checkLaneStep(s LaneStep) error {
+func checkLaneStep(s rules.LaneStep) error {
 	switch {
-	case s.Act < LaneEnter || s.Act > LaneLeave:
+	case s.Act < rules.LaneEnter || s.Act > rules.LaneLeave:
 		return fmt.Errorf("counter: lane: %w", setting.New("Act", int(s.Act), "LaneEnter, LaneBlock or LaneLeave"))
 	case s.Number < 1:
 		return fmt.Errorf("counter: lane: %w", setting.New("Number", s.Number, "1 at least"))
@@ -164,9 +126,9 @@ func (c *client) blockedLanes(ctx context.Context, of Queue) (int, error) {
 }
 
 // StepLane takes a step. After an error it may or may not be taken: repeat it with the same Number, or end the session.
-func (c *Counter) StepLane(ctx context.Context, s LaneStep) (reply LaneReply, err error) {
+func (c *Counter) StepLane(ctx context.Context, s rules.LaneStep) (reply rules.LaneReply, err error) {
 	if err := checkLaneStep(s); err != nil {
-		return LaneReply{}, err
+		return rules.LaneReply{}, err
 	}
 	counted, of := Queue{s.VHost, s.Queue}, Queue{s.VHost, cmp.Or(s.Partition, s.Queue)}
 	letter, hash := member(s.ID, s.First), hashID(s.Lane)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // TestBlocked blocks a message with a tombstone and two behind it, replays one of these, which dies again, and drops
@@ -32,10 +34,10 @@ func testBlocked(t *testing.T, c *Counter) {
 	want("no lanes", 0, 0)
 	need(t, errOf(c.OwnLanes(t.Context(), "/", "orders", "", "o")))
 	number := int64(0)
-	step := func(act LaneAct, id, generation string, position Position) LaneReply {
+	step := func(act rules.LaneAct, id, generation string, position Position) rules.LaneReply {
 		t.Helper()
 		number++
-		r, err := c.StepLane(t.Context(), LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: id,
+		r, err := c.StepLane(t.Context(), rules.LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: id,
 			Generation: generation}, Lane: "a", Act: act, Owner: "o", Number: number, Position: position})
 		need(t, err)
 		return r
@@ -45,18 +47,18 @@ func testBlocked(t *testing.T, c *Counter) {
 		a := Attempt{Message: Message{VHost: "/", Queue: "orders", ID: id, Generation: generation}, Token: "t"}
 		need(t, errOf(c.Fail(t.Context(), a, Failure{Limit: 1, Reason: "no stock"})))
 	}
-	first := step(LaneBlock, "1", "", Position{}).Position
+	first := step(rules.LaneBlock, "1", "", Position{}).Position
 	die("1", "")
 	want("the first, which has a tombstone", 1, 0)
-	second := step(LaneEnter, "2", "", Position{}).Position
-	third := step(LaneEnter, "3", "", Position{}).Position
+	second := step(rules.LaneEnter, "2", "", Position{}).Position
+	third := step(rules.LaneEnter, "3", "", Position{}).Position
 	want("two behind it", 1, 2)
 	letter := []LaneLetter{{Message{ID: "2"}, second}}
 	need(t, admin.NotePublished(t.Context(), "/", "orders", "a", letter))
 	want("one of them is published", 1, 1)
-	step(LaneEnter, "2", "g", second)
+	step(rules.LaneEnter, "2", "g", second)
 	want("it is behind again", 1, 2)
-	step(LaneBlock, "2", "g", second)
+	step(rules.LaneBlock, "2", "g", second)
 	die("2", "g")
 	want("one of them died", 1, 1)
 	drop := func(positions ...Position) {
@@ -83,8 +85,8 @@ func TestNextBlockedForgets(t *testing.T) {
 		of := Queue{"/", "orders"}
 		_, err := c.OwnLanes(t.Context(), of.VHost, of.Name, "", "o")
 		for _, lane := range []string{"a", "b"} {
-			_, failed := c.StepLane(t.Context(), LaneStep{Message: Message{VHost: of.VHost, Queue: of.Name, ID: lane},
-				Lane: lane, Act: LaneBlock, Owner: "o", Number: 1})
+			_, failed := c.StepLane(t.Context(), rules.LaneStep{Message: Message{VHost: of.VHost, Queue: of.Name, ID: lane},
+				Lane: lane, Act: rules.LaneBlock, Owner: "o", Number: 1})
 			err = errors.Join(err, failed)
 		}
 		_, failed := c.store.Save(t.Context(), of, Change{Docs: []Doc{{Name: docLane + LaneHash("a"), Any: true}}})
@@ -102,8 +104,8 @@ func TestLanes(t *testing.T) {
 		need(t, errOf(c.OwnLanes(t.Context(), "/", "orders", "", "o")))
 		const blocked = page + 10 // more than one round trip reads
 		for i := range blocked {
-			step := LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: "m"}, Lane: fmt.Sprint(i), Act: LaneBlock,
-				Owner: "o", Number: 1}
+			step := rules.LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: "m"}, Lane: fmt.Sprint(i),
+				Act: rules.LaneBlock, Owner: "o", Number: 1}
 			need(t, errOf(c.StepLane(t.Context(), step)))
 		}
 		all, _, err := c.Admin().Lanes(t.Context(), "/", "orders", blocked)

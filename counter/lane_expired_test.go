@@ -3,6 +3,8 @@ package counter
 import (
 	"fmt"
 	"testing"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // TestLaneBeginsAnew: the document of a blocked lane expires while a store in a database still has the places of the
@@ -13,9 +15,9 @@ func TestLaneBeginsAnew(t *testing.T) {
 	need(t, errOf(c.OwnLanes(t.Context(), of.VHost, of.Name, "", "one")))
 	block := func(id string, number int64) {
 		t.Helper()
-		reply, err := c.StepLane(t.Context(), LaneStep{Message: Message{VHost: of.VHost, Queue: of.Name, ID: id}, Lane: "a",
-			Act: LaneBlock, Owner: "one", Number: number})
-		if err != nil || reply.Code != LaneBlocked {
+		reply, err := c.StepLane(t.Context(), rules.LaneStep{Message: Message{VHost: of.VHost, Queue: of.Name, ID: id},
+			Lane: "a", Act: rules.LaneBlock, Owner: "one", Number: number})
+		if err != nil || reply.Code != rules.LaneBlocked {
 			t.Fatalf("%s: %+v, %v", id, reply, err)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"testing"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // countedPages is a Store that counts the pages that are read.
@@ -23,16 +25,16 @@ func TestLaneReadsFewPages(t *testing.T) {
 	store := &countedPages{Store: newMemoryStore()}
 	c, number := Over(store, nil), int64(0)
 	need(t, errOf(c.OwnLanes(t.Context(), "/", "orders", "", "o")))
-	block := func(id, generation string) LaneReply {
+	block := func(id, generation string) rules.LaneReply {
 		t.Helper()
 		number++
-		s := LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: id, Generation: generation}, Act: LaneEnter,
-			Owner: "o", Number: number}
+		s := rules.LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: id, Generation: generation},
+			Act: rules.LaneEnter, Owner: "o", Number: number}
 		if number == 1 {
-			s.Act = LaneBlock
+			s.Act = rules.LaneBlock
 		}
 		r, err := c.StepLane(t.Context(), s)
-		if err != nil || r.Code != LaneBlocked {
+		if err != nil || r.Code != rules.LaneBlocked {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		return r

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // keepingStore notes the members that keep a set.
@@ -31,8 +33,8 @@ func TestLaneIsRenewedWhole(t *testing.T) {
 		c := Over(s, nil)
 		step := func() Position {
 			number++
-			reply, err := c.StepLane(t.Context(), LaneStep{Message: Message{VHost: "/", Queue: "q", ID: fmt.Sprint(number)},
-				Act: LaneBlock, Owner: "o", Number: number})
+			m := Message{VHost: "/", Queue: "q", ID: fmt.Sprint(number)}
+			reply, err := c.StepLane(t.Context(), rules.LaneStep{Message: m, Act: rules.LaneBlock, Owner: "o", Number: number})
 			need(t, err)
 			return reply.Position
 		}

@@ -13,13 +13,13 @@ import (
 
 func TestPositionText(t *testing.T) {
 	for _, p := range []Position{{Since: 1, Number: 1}, {Since: 946684800013487, Number: 20_000}} {
-		if got := ParsePosition(p.String()); got != p {
+		if got := rules.ParsePosition(p.String()); got != p {
 			t.Errorf("%v is read as %v", p, got)
 		}
 	}
 	for _, text := range []string{"", "1", "1.", ".1", "0.1", "1.0", "-1.1", "1.-1", "1.1.1", "a.b",
 		"1.99999999999999999999", " 1.1"} {
-		if got := ParsePosition(text); got != (Position{}) {
+		if got := rules.ParsePosition(text); got != (Position{}) {
 			t.Errorf("%q is read as %v", text, got)
 		}
 	}
@@ -158,11 +158,11 @@ func TestLanePlanByOrder(t *testing.T) {
 // second position would have no dead letter, and would block the lane until it is dropped.
 func TestRepeatedLaneStep(t *testing.T) {
 	for _, s := range stores(t) {
-		step := LaneStep{Message: Message{VHost: "/", Queue: "repeated", ID: "m"}, Lane: "a", Act: LaneBlock, Owner: "o",
-			Number: 1}
+		step := rules.LaneStep{Message: Message{VHost: "/", Queue: "repeated", ID: "m"}, Lane: "a",
+			Act: rules.LaneBlock, Owner: "o", Number: 1}
 		need(t, errOf(s.OwnLanes(t.Context(), "/", step.Queue, "", step.Owner)))
 		first, err := s.StepLane(t.Context(), step)
-		if err != nil || first.Code != LaneBlocked {
+		if err != nil || first.Code != rules.LaneBlocked {
 			t.Fatalf("%s: %+v, %v", s.name, first, err)
 		}
 		need(t, s.NoteReplayed(t.Context(), "/", step.Queue,
@@ -188,10 +188,10 @@ func TestATombstoneOfAPartitionedQueueIsFound(t *testing.T) {
 		need(t, errOf(s.OwnLanes(t.Context(), "/", "dealt.3", "", "o")))
 		var got []rules.PlaceKind
 		for i, id := range []string{"first", "died", "waits"} {
-			step := LaneStep{Message: message(id), Partition: "dealt.3", Lane: "a", Owner: "o", Number: int64(i + 1),
-				Act: LaneEnter}
+			step := rules.LaneStep{Message: message(id), Partition: "dealt.3", Lane: "a", Owner: "o", Number: int64(i + 1),
+				Act: rules.LaneEnter}
 			if i == 0 {
-				step.Act = LaneBlock
+				step.Act = rules.LaneBlock
 			}
 			need(t, errOf(s.StepLane(t.Context(), step)))
 		}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // TestMemoryNeedsNoServer: a Memory has every method of a Counter and of an Admin, and none asks for a server.
@@ -14,7 +16,7 @@ func TestMemoryNeedsNoServer(t *testing.T) {
 	given := []any{message("1"), []Message{message("1")}, note, attempt(message("1"), "b"), Reader{Token: "a"},
 		Override{MaxRetries: new(3), Note: note}, Failure{Limit: 4}, AuditEntry{Verb: "skip"}, 7, int64(7), true, time.Minute,
 		[]string{"orders"}, ModeShared, BlockedPage{}, []LaneLetter{}, []Position{}, Progress{Breaker: 8},
-		LaneStep{Message: message("1"), Lane: "l", Act: LaneEnter, Owner: "a", Number: 1}}
+		rules.LaneStep{Message: message("1"), Lane: "l", Act: rules.LaneEnter, Owner: "a", Number: 1}}
 	of := reflect.TypeFor[*Memory]()
 	for i := range of.NumMethod() {
 		method := of.Method(i)

@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 )
@@ -186,7 +187,7 @@ func TestJudgeDeal(t *testing.T) {
 	deal := func(ago time.Duration, shares ...int) (d counter.Deal) {
 		d.Read = now.Add(-ago)
 		for _, n := range shares {
-			d.Members = append(d.Members, counter.DealMember{Read: d.Read, Partitions: make([]int, n)})
+			d.Members = append(d.Members, rules.Member{Read: d.Read, Partitions: make([]int, n)})
 		}
 		return d
 	}

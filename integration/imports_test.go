@@ -41,8 +41,8 @@ var arrows = map[string][]string{
 	"consumer/internal/bound":      nil,
 	"consumer/internal/control":    {"counter"},
 	"consumer/internal/delay":      {"consumer/internal/bound", "internal/broker"},
-	"consumer/internal/lanes":      {"consumer/internal/bound", "counter", "internal/pause"},
-	"consumer/internal/partitions": {"counter"},
+	"consumer/internal/lanes":      {"consumer/internal/bound", "counter", "counter/rules", "internal/pause"},
+	"consumer/internal/partitions": {"counter/rules"},
 	"counter/rules":                {"internal/printable"}, // knows nothing of stores
 
 	"internal/printable": nil,

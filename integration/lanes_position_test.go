@@ -14,6 +14,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/deadletter"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -188,8 +189,8 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 			queue := declaredAs(t, topology.Spec{Type: typ})
 			counts := counters(t)
 			publishBodies(t, queue, 0, 1, func(int) string { return "x lane" })
-			step := counter.LaneStep{Message: counter.Message{VHost: "/", Queue: queue, ID: "0"}, Lane: "lane",
-				Act: counter.LaneBlock}
+			step := rules.LaneStep{Message: counter.Message{VHost: "/", Queue: queue, ID: "0"}, Lane: "lane",
+				Act: rules.LaneBlock}
 			block := func(before, owner string, end func(amqp.Delivery) error) {
 				need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
 					if _, err := counts.OwnLanes(t.Context(), "/", queue, before, owner); err != nil {
@@ -215,11 +216,11 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 			}
 			need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
 				position, _ := getOne(t, ch, queue).Headers[consumer.PositionHeader].(string)
-				step.Act, step.Number, step.Position = counter.LaneEnter, 2, counter.ParsePosition(position)
+				step.Act, step.Number, step.Position = rules.LaneEnter, 2, rules.ParsePosition(position)
 				reply, err := counts.StepLane(t.Context(), step)
-				if reply.Code != counter.LaneRun {
+				if reply.Code != rules.LaneRun {
 					t.Errorf("the replayed message carries the position %q, and gets the reply %d; want %d: it may run", position,
-						reply.Code, counter.LaneRun)
+						reply.Code, rules.LaneRun)
 				}
 				return err
 			}))
@@ -254,8 +255,8 @@ func TestALaneBlockedDuringASession(t *testing.T) {
 	publishBodies(t, queue, 0, 1, func(int) string { return "x lane" })
 	<-handled
 
-	step := counter.LaneStep{Message: counter.Message{VHost: "/", Queue: queue, ID: "earlier"}, Lane: "lane",
-		Act: counter.LaneBlock, Owner: "other", Number: 1}
+	step := rules.LaneStep{Message: counter.Message{VHost: "/", Queue: queue, ID: "earlier"}, Lane: "lane",
+		Act: rules.LaneBlock, Owner: "other", Number: 1}
 	_, err := counts.OwnLanes(t.Context(), "/", queue, "", step.Owner)
 	need(t, err)
 	blocked, err := counts.StepLane(t.Context(), step)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/poll"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -126,7 +127,7 @@ func (s waitingStore) Control(ctx context.Context, vhost, queue string, r counte
 	return s.Memory.Control(ctx, vhost, queue, r)
 }
 
-func (s waitingStore) Deal(context.Context, string, string, counter.DealRead) ([]int, error) {
+func (s waitingStore) Deal(context.Context, string, string, rules.DealRead) ([]int, error) {
 	s.noteWait()
 	return nil, nil
 }

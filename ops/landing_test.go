@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/inspect"
 )
 
@@ -85,8 +86,8 @@ func TestLanes(t *testing.T) {
 		}
 	}
 	for i := range held {
-		step := counter.LaneStep{Message: counter.Message{VHost: "/", Queue: queues[i%2], ID: "m"}, Lane: fmt.Sprint(i),
-			Act: counter.LaneBlock, Owner: "o", Number: 1}
+		step := rules.LaneStep{Message: counter.Message{VHost: "/", Queue: queues[i%2], ID: "m"}, Lane: fmt.Sprint(i),
+			Act: rules.LaneBlock, Owner: "o", Number: 1}
 		if _, err := store.StepLane(t.Context(), step); err != nil {
 			t.Fatal(err)
 		}

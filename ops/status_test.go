@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 )
@@ -360,7 +361,7 @@ func TestWhich(t *testing.T) {
 func TestDealToAKilledProcess(t *testing.T) {
 	now := time.Unix(1700000000, 0)
 	s := Status{Time: now, Partitions: make([]Partition, 2)}
-	s.dealt(counter.Deal{Partitions: 2, Members: []counter.DealMember{
+	s.dealt(counter.Deal{Partitions: 2, Members: []rules.Member{
 		{Consumer: "lives", Read: now.Add(-2 * time.Second), Partitions: []int{0}},
 		{Consumer: "killed", Read: now.Add(-time.Minute), Partitions: []int{1}},
 	}})

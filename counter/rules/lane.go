@@ -20,6 +20,19 @@ type Position struct {
 // String is the form of a position in a message's header.
 func (p Position) String() string { return fmt.Sprintf("%d.%d", p.Since, p.Number) }
 
+// ParsePosition reads the text of String. It returns the zero value for any other text.
+func ParsePosition(s string) Position {
+	since, number, _ := strings.Cut(s, ".")
+	p := Position{}
+	var errSince, errNumber error
+	p.Since, errSince = strconv.ParseInt(since, 10, 64)
+	p.Number, errNumber = strconv.ParseInt(number, 10, 64)
+	if errSince != nil || errNumber != nil || p.Since < 1 || p.Number < 1 || p.Since > MaxFence || p.Number > MaxFence {
+		return Position{}
+	}
+	return p
+}
+
 // LaneAct is a consumer's notice to the store about a message of a lane.
 type LaneAct int
 

@@ -12,12 +12,13 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // Store keeps which lanes are blocked.
 type Store interface {
 	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (counter.OwnedLanes, error)
-	StepLane(ctx context.Context, s counter.LaneStep) (counter.LaneReply, error)
+	StepLane(ctx context.Context, s rules.LaneStep) (rules.LaneReply, error)
 	NextBlocked(ctx context.Context, vhost, queue string, after counter.BlockedPage) (counter.BlockedPage, error)
 }
 
@@ -210,7 +211,7 @@ func (h *Blocked) ReadAll(ctx context.Context) error {
 
 // Step sends a step of a lane, and notes whether the lane is blocked after the reply. The first call gives the step
 // its owner and number, so that it can be sent again after an error.
-func (h *Blocked) Step(ctx context.Context, step *counter.LaneStep) (reply counter.LaneReply, err error) {
+func (h *Blocked) Step(ctx context.Context, step *rules.LaneStep) (reply rules.LaneReply, err error) {
 	if step.Number == 0 {
 		step.Owner, step.Number = h.owner, h.numbers.Add(1)
 	}
@@ -224,13 +225,13 @@ func (h *Blocked) Step(ctx context.Context, step *counter.LaneStep) (reply count
 	return reply, err
 }
 
-func (h *Blocked) hear(step *counter.LaneStep, reply counter.LaneReply) {
+func (h *Blocked) hear(step *rules.LaneStep, reply rules.LaneReply) {
 	switch reply.Code {
-	case counter.LaneFree:
+	case rules.LaneFree:
 		if h.Note(step.Lane, false) {
 			h.log.Info("the lane is released", "queue", h.queue, "lane", step.Lane)
 		}
-	case counter.LaneBlocked, counter.LaneRun:
+	case rules.LaneBlocked, rules.LaneRun:
 		if h.Note(step.Lane, true) {
 			h.log.Warn("the lane is blocked: its later messages are dead-lettered without an attempt until this one is "+
 				"handled or dropped; see strikes lane list", "queue", h.queue, "lane", step.Lane, "id", step.ID)

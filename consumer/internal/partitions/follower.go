@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 
 // Store deals the partitions of a queue among the processes that read the deal.
 type Store interface {
-	Deal(ctx context.Context, vhost, queue string, r counter.DealRead) (mine []int, err error)
+	Deal(ctx context.Context, vhost, queue string, r rules.DealRead) (mine []int, err error)
 }
 
 // Follower has the partitions that this process shall consume, by its last read. One goroutine at a time uses it.
@@ -31,14 +31,14 @@ type Follower struct {
 	vhost, queue string
 	log          *slog.Logger
 
-	me     counter.DealRead
+	me     rules.DealRead
 	since  time.Time // of the last read that succeeded, or of Begin if that is later
 	failed bool      // the last read failed
 	dealt  bool      // me.Consumes is known: a read succeeded, or all have failed for as long as alone
 }
 
 // New returns a Follower that has read nothing.
-func New(store Store, vhost, queue string, me counter.DealRead, log *slog.Logger) *Follower {
+func New(store Store, vhost, queue string, me rules.DealRead, log *slog.Logger) *Follower {
 	return &Follower{store: store, vhost: vhost, queue: queue, log: log, me: me}
 }
 

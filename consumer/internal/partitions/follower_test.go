@@ -10,17 +10,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // scripted deals the partitions that the test sets.
 type scripted struct {
 	mine  []int
 	err   error
-	reads []counter.DealRead
+	reads []rules.DealRead
 }
 
-func (s *scripted) Deal(_ context.Context, _, _ string, r counter.DealRead) ([]int, error) {
+func (s *scripted) Deal(_ context.Context, _, _ string, r rules.DealRead) ([]int, error) {
 	s.reads = append(s.reads, r)
 	return s.mine, s.err
 }
@@ -29,7 +29,7 @@ func TestFollowerFollows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		store := &scripted{mine: []int{1, 3}}
-		f := New(store, "/", "orders", counter.DealRead{Token: "a", Partitions: 4}, slog.New(slog.NewTextHandler(&log, nil)))
+		f := New(store, "/", "orders", rules.DealRead{Token: "a", Partitions: 4}, slog.New(slog.NewTextHandler(&log, nil)))
 		read := func(seconds int, when string, want ...int) {
 			t.Helper()
 			for range seconds {
