@@ -63,6 +63,13 @@ def test_permits_go_around():
     assert -0.01 < min(waits) <= max(waits) < 0.21, waits
 
 
+def test_the_reason_of_an_outage_is_logged_on_one_line(caplog):
+    """Any handler of the fleet has given it, perhaps with a part of a message."""
+    breaker = Breaker(2, 0, Settings("orders"), Options())
+    breaker._take([0, 1000, 0, 1, 1, 3000, 0, 8, 12, b"\x1b[2J\n"], (None, None), False)
+    assert [r.getMessage().isprintable() for r in caplog.records] == [True], caplog.records
+
+
 @pytest.mark.parametrize(("adapter", "queue"), [("pika", "classic"), ("aio-pika", "quorum")], indirect=["queue"])
 def test_an_outage(adapter, queue, amqp_url, redis_url, prefix):
     """Poison fills the prefetch of two consumers, and the dependency is away.

@@ -262,7 +262,7 @@ class Breaker:
             if state.open and not before.open:
                 text = (
                     "no message succeeds: only probes begin, and no failure is counted, "
-                    "queue %s: %d failed, the last: %s"
+                    "queue %s: %d failed, the last: %r"
                 )
                 self.settings.logger.warning(text, queue, state.failed, state.reason)
             elif before.open and not state.open:
