@@ -155,6 +155,50 @@ func TestDecisionEndsThePauseAtOnce(t *testing.T) {
 	}
 }
 
+// TestALateEndReleasesTheQueue: a message holds its queue because of a crash, and the END of that attempt comes late.
+// The pause for the message ends. A message that is still held keeps it, and so does an operator.
+func TestALateEndReleasesTheQueue(t *testing.T) {
+	for _, s := range stores(t) {
+		ctx, m := t.Context(), message("held")
+		a, b := attempt(m, "a"), attempt(m, "b")
+		a.HoldsQueue, b.HoldsQueue = true, true
+		for name, tc := range map[string]struct {
+			ends   func() error
+			paused bool
+		}{
+			"handled":         {func() error { return s.End(ctx, a, true) }, false},
+			"stopped":         {func() error { return s.End(ctx, a, false) }, false},
+			"another attempt": {func() error { return s.End(ctx, b, false) }, true},
+			"by an operator": {func() error {
+				return errors.Join(s.Pause(ctx, "/", "orders", Note{By: "op", Why: "why"}), s.End(ctx, a, true))
+			}, true},
+			"not its failure": {func() error {
+				a := a
+				a.Progress = Progress{Breaker: 8}
+				return errOf(s.Fail(ctx, a, Failure{Limit: 1, Cause: CauseNotCounted}))
+			}, false},
+		} {
+			needOf(t, s.name, errOf(s.Start(ctx, a, ModeIsolated, 1)))
+			needOf(t, s.name, errOf(s.Begun(ctx, a)))
+			if got := show(s.Start(ctx, b, ModeIsolated, 1)); !strings.HasPrefix(got, "HELD") {
+				t.Fatalf("%s: %s", s.name, got)
+			}
+			needOf(t, s.name, s.HoldQueue(ctx, Holding{m, CauseCrashed}, Note{By: "host", Why: "a message is exhausted"}))
+			needOf(t, s.name, tc.ends())
+			now, err := s.State(ctx, "/", "orders")
+			needOf(t, s.name, err)
+			if paused := now.Paused != nil; paused != tc.paused {
+				t.Errorf("%s: %s: paused %t, want %t: %+v", s.name, name, paused, tc.paused, now.Paused)
+			}
+			if now.Paused != nil {
+				needOf(t, s.name, s.Resume(ctx, "/", "orders", Note{}))
+			}
+			m.Generation += "+" // the next use of the id
+			a.Message, b.Message = m, m
+		}
+	}
+}
+
 func TestConsumers(t *testing.T) {
 	for _, s := range stores(t) {
 		report := func(r Reader) {

@@ -198,9 +198,13 @@ func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 	by := func(r *Record, q *rules.Queue, a Attempt, now time.Time) (Reply, time.Duration) {
 		return rules.Fail(r, q, a, f, now)
 	}
-	return c.take(ctx, stepFail, a, by, min(max(f.Limit, 0), rules.MaxLimit), rules.CeilMillis(f.Wait),
+	reply, err := c.take(ctx, stepFail, a, by, min(max(f.Limit, 0), rules.MaxLimit), rules.CeilMillis(f.Wait),
 		string(cmp.Or(f.Cause, CauseFailed)), printable.Cut(f.Reason, MaxReason),
 		max(f.Ran, 0).Milliseconds(), rules.CeilMillis(a.MaxAge), int64(min(f.AtMost, rules.MaxLimit)))
+	if err == nil && reply.Code == ReplyUncounted {
+		err = c.alive(ctx, a)
+	}
+	return reply, err
 }
 
 // Moved records that the broker has confirmed the copy of a message. copyNumber is Reply.CopyNumber of the Start or
@@ -220,5 +224,20 @@ func (c *Counter) End(ctx context.Context, a Attempt, succeeded bool) error {
 		return rules.End(r, q, a, succeeded, now)
 	}
 	_, err := c.take(ctx, stepEnd, a, by, 0, rules.Flag(succeeded), rules.KeepDone.Milliseconds())
+	if err == nil {
+		err = c.alive(ctx, a)
+	}
 	return err
+}
+
+// alive ends a pause for the message of an attempt, if the message held its queue for a crash that is reversed.
+func (c *Counter) alive(ctx context.Context, a Attempt) error {
+	if !a.HoldsQueue {
+		return nil
+	}
+	err := c.release(ctx, a.Message, Note{By: a.Consumer, Why: "the message that held the queue did not kill its process"})
+	if errors.Is(err, ErrForeign) { // no pause of strikes
+		return nil
+	}
+	return failed("resume", a.Queue, err)
 }

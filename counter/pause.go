@@ -72,23 +72,32 @@ func (c *Counter) HoldQueue(ctx context.Context, h Holding, n Note) error {
 	return failed("hold", h.Queue, err)
 }
 
-// setPause pauses or resumes a queue, if may allows it. may gets the fields of the pause as the store has it.
+// release ends a pause for a message that holds its queue no more.
+func (c *client) release(ctx context.Context, m Message, n Note) error {
+	_, err := c.setPause(ctx, Queue{m.VHost, m.Queue}, false, Pause{n, &Holding{Message: m}},
+		func(is map[string]string) bool { return is["message"] == member(m.ID, m.Generation) })
+	return err
+}
+
+// setPause pauses or resumes a queue, if may allows it. may gets the fields of the pause as the store has it. A pause
+// for a message begins only while the message holds the queue, and ends only once it does not.
 func (c *client) setPause(ctx context.Context, of Queue, pauses bool, p Pause, may func(map[string]string) bool) (
 	done bool, err error) {
 	n, names, fields := keptNote(p.Note), []string{docPause}, map[string]string{"paused": strconv.Itoa(rules.Flag(pauses))}
 	if h := p.Holding; h != nil && h.ID != "" {
 		m := member(h.ID, h.Generation)
-		names = append(names, docRecord(m))
-		maps.Copy(fields, map[string]string{"message": m, "cause": string(h.Cause),
-			"id":         printable.Cut(h.ID, rules.MaxStoredID),
-			"generation": printable.Cut(h.Generation, rules.MaxStoredID)})
+		if names = append(names, docRecord(m)); pauses {
+			maps.Copy(fields, map[string]string{"message": m, "cause": string(h.Cause),
+				"id":         printable.Cut(h.ID, rules.MaxStoredID),
+				"generation": printable.Cut(h.Generation, rules.MaxStoredID)})
+		}
 	}
 	err = c.insist(ctx, of, names, func(now time.Time, docs []Doc) (Change, error) {
 		d := docs[0]
 		done = d.Err == nil && may(decodeFields(d.Data))
 		for _, record := range docs[1:] {
 			r, _ := rules.Decode(record.Data)
-			done = done && r.State == StateHeld
+			done = done && (r.State == StateHeld) == pauses
 		}
 		if !done {
 			return Change{}, d.Err
