@@ -39,6 +39,46 @@ func shortenDelayQueues(t *testing.T, management, vhost string, ttl time.Duratio
 		"/strikes-delay-short", body)
 }
 
+// TestADelayQueueThatDoesNotAnswer: while the process of a delay queue is suspended, a consumer begins.
+func TestADelayQueueThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	node := privateBroker(t, servers.RabbitMQOptions{})
+	dial := consumer.Dialer(node.URL, amqp.Config{})
+	conn, err := dial(t.Context())
+	need(t, err)
+	defer conn.Close()
+	need(t, topology.Declare(t.Context(), conn, topology.Spec{Queue: "orders", Type: topology.Classic, DelayQueues: true}))
+	const silent = "strikes.delay.10m" // a classic one, because a quorum queue whose process is suspended answers
+	need(t, broker.OnChannel(t.Context(), conn, func(ch *amqp.Channel) error {
+		_, deleted := ch.QueueDelete(silent, false, false, false)
+		_, err := ch.QueueDeclare(silent, true, false, false, false, nil)
+		return errors.Join(deleted, err)
+	}))
+	eval := func(call string) {
+		t.Helper()
+		need(t, node.Ctl(t.Context(), "eval", fmt.Sprintf("{ok, Q} = rabbit_amqqueue:lookup(rabbit_misc:r(<<\"/\">>, "+
+			"queue, <<%q>>)), ok = sys:%s(amqqueue:get_pid(Q)).", silent, call)))
+	}
+	eval("suspend")
+	defer eval("resume") // else the questions go on
+	asking, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+	defer cancel()
+	found, wrong, unread, err := broker.DelayQueuesOf(asking, conn)
+	if err != nil || found != broker.Yes || len(wrong) > 0 || len(unread) != 1 {
+		t.Errorf("found: %v; wrong: %q; unread: %q; %v", found, wrong, unread, err)
+	}
+	ready := make(chan bool, 2)
+	began := time.Now()
+	runConsumer(t, consumer.Consumer{Queue: "orders", Counter: counter.NewMemory(&counter.Options{TTL: 100 * time.Hour}),
+		Handler: func(context.Context, amqp.Delivery) error { return nil }, Consuming: func(yes bool) { ready <- yes }}, dial)
+	select {
+	case <-ready:
+		t.Logf("it consumes after %v", time.Since(began))
+	case <-time.After(25 * time.Second):
+		t.Error("the consumer does not begin")
+	}
+}
+
 // TestDelayBrokerKilled kills the broker while messages are in the delay queues and others are moved there. While it
 // is down, all become due.
 func TestDelayBrokerKilled(t *testing.T) {

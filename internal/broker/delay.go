@@ -69,7 +69,7 @@ func IsDelayQueue(queue string) bool {
 
 // DelayQueuesOf says whether the virtual host of a connection has the delay queues. Wrong lists each that is missing,
 // is bound to nothing known or was declared otherwise; unless found is Yes it is empty. Unread lists the facts that the
-// broker did not show.
+// broker did not show. The queues have 10 s to answer, all of them together.
 func DelayQueuesOf(ctx context.Context, conn *amqp.Connection) (found Answer, wrong, unread []string, err error) {
 	found = No
 	note := func(kind, name string, exists Answer) {
@@ -90,19 +90,23 @@ func DelayQueuesOf(ctx context.Context, conn *amqp.Connection) (found Answer, wr
 		}
 		note("exchange", name, exists)
 	}
+	asking, cancel := context.WithTimeoutCause(ctx, queueAnswers, ErrAway)
+	defer cancel()
 	for _, b := range DelayQueues {
-		exists, _, err := FindQueue(ctx, conn, b.Name)
-		if UnlessRefused(err) != nil {
-			return Unknown, nil, nil, err
-		}
+		differs := ""
+		exists, _, err := FindQueue(asking, conn, b.Name)
 		if note("queue", b.Name, exists); exists == No {
 			continue
 		}
-		differs, err := b.differs(ctx, conn)
+		if UnlessRefused(err) == nil && !IsAway(err) {
+			differs, err = b.differs(asking, conn)
+		}
 		var unreadable unreadableError
 		switch {
 		case errors.As(err, &unreadable):
 			unread = append(unread, fmt.Sprintf("queue %q: %s", b.Name, unreadable.Reason))
+		case IsAway(err), ctx.Err() == nil && asking.Err() != nil:
+			unread = append(unread, fmt.Sprintf("queue %q: %v", b.Name, ErrAway))
 		case errors.Is(err, ErrNotFound), errors.Is(err, errExclusive):
 			wrong = append(wrong, fmt.Sprintf("queue %q: %v", b.Name, err))
 		case err != nil:
