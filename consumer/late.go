@@ -43,27 +43,17 @@ func (l *late) add(step func(context.Context) error, over func()) {
 	case l.over != nil:
 		until = time.Now().Add(math.MaxInt64)
 	}
-	if !l.room.TryAcquire(1) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || !l.room.TryAcquire(1) {
 		over()
 		return
 	}
-	repeat := func() {
+	l.tasks.Go(func() {
 		defer l.room.Release(1)
 		defer over()
 		l.repeat(step, until)
-	}
-	if l.over == nil {
-		go repeat()
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		l.room.Release(1)
-		over()
-		return
-	}
-	l.tasks.Go(repeat)
+	})
 }
 
 func (l *late) repeat(step func(context.Context) error, until time.Time) {

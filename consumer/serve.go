@@ -114,16 +114,9 @@ func (s *session) consume(ctx context.Context, conn *amqp.Connection) error {
 	if errors.Is(err, bound.ErrNoReply) {
 		return fmt.Errorf("consumer: queue %q: beginning to consume: %w", s.Queue, err)
 	}
-	if err != nil {
-		s.report(ctx, err)
-		return err
+	if err == nil {
+		err = s.serve(ctx, l)
 	}
-	return s.ofLink(ctx, l)
-}
-
-// ofLink serves the deliveries of a channel.
-func (s *session) ofLink(ctx context.Context, l *link) error {
-	err := s.serve(ctx, l)
 	s.report(ctx, err)
 	return err
 }

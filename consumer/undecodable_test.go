@@ -44,6 +44,13 @@ func TestSessionEndedByAFrame(t *testing.T) {
 	}
 }
 
+// ended serves the deliveries of a channel, and reports the message that ended the session.
+func ended(ctx context.Context, s *session, l *link) error {
+	err := s.serve(ctx, l)
+	s.report(ctx, err)
+	return err
+}
+
 // TestUndecodableIsReported has a session end so after two deliveries; the handler of the second finds that it cannot
 // be settled before the reason is told.
 func TestUndecodableIsReported(t *testing.T) {
@@ -59,7 +66,7 @@ func TestUndecodableIsReported(t *testing.T) {
 		b.acks.fail = amqp.ErrClosed
 		s := b.session(Consumer{Handler: ok})
 		time.AfterFunc(100*time.Millisecond, func() { lost <- lostTo(amqp.ErrSyntax) })
-		err := s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: b.queued("m1", "m2"), closed: lost})
+		err := ended(t.Context(), s, &link{channel: quietWire{new([]string)}, deliveries: b.queued("m1", "m2"), closed: lost})
 		if !errors.Is(err, ErrUndecodable) || !strings.Contains(err.Error(), `after message "m2"`) {
 			t.Errorf("the session ended with %v", err)
 		}
@@ -84,7 +91,7 @@ func TestUndecodableIsReportedByACarefulSession(t *testing.T) {
 			s := b.session(Consumer{Prefetch: prefetch, Handler: ok})
 			lost := make(chan *amqp.Error, 1)
 			lost <- &amqp.Error{Code: amqp.InternalError, Reason: "INTERNAL_ERROR", Server: true}
-			err := s.ofLink(t.Context(), &link{channel: quietWire{new([]string)}, deliveries: make(chan amqp.Delivery),
+			err := ended(t.Context(), s, &link{channel: quietWire{new([]string)}, deliveries: make(chan amqp.Delivery),
 				closed: lost})
 			state, _ := b.store.State(t.Context(), "/", "orders")
 			u := state.Undecodable
@@ -143,7 +150,7 @@ func TestCareEnds(t *testing.T) {
 				lost <- lostTo(amqp.ErrSyntax)
 			}()
 			began := time.Now()
-			err = s.ofLink(ctx, &link{channel: quietWire{new([]string)}, deliveries: deliveries, closed: lost})
+			err = ended(ctx, s, &link{channel: quietWire{new([]string)}, deliveries: deliveries, closed: lost})
 			stop()
 			synctest.Wait()
 			careful = decideCareful(careful, err)
