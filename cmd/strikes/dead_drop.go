@@ -46,7 +46,8 @@ publish refuses this line, because it has such headers.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd.Context(), args[0], args[1:]) },
 	}
 	c.addTo(cmd, "dropped")
-	cmd.Flags().StringVar(&c.to, "to", "", "append them to `FILE`, which is on disk before they are taken off; required")
+	cmd.Flags().StringVar(&c.to, "to", "", "append them to `FILE`, which is on disk before they are taken off; required "+
+		"without --dry-run")
 	cmd.Flags().BoolVar(&c.undecodable, "undecodable", false,
 		"drop the first message that cannot be decoded; until then no message behind it can be read")
 	return cmd
@@ -55,7 +56,7 @@ publish refuses this line, because it has such headers.`,
 // run takes dead letters off the queue, into the file of --to if it is set.
 func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 	switch {
-	case c.to == "":
+	case c.to == "" && !c.dryRun:
 		return cli.Misusef("--to FILE is missing; dead letters are written to it before they are dropped")
 	case c.to == "-":
 		return cli.Misusef("--to is \"-\": strikes cannot know that stdout was saved; give a file (./- for one of that name)")
@@ -71,8 +72,10 @@ func (c *deadDrop) run(ctx context.Context, queue string, ids []string) error {
 		return err
 	}
 	defer q.close()
-	v := verb{"drop", "dropped", ", once they are in " + printable.Name(c.to), f, "release",
-		"drops the first message of"}
+	v := verb{"drop", "dropped", "", f, "release", "drops the first message of"}
+	if c.to != "" {
+		v.where = ", once they are in " + printable.Name(c.to)
+	}
 	most, ok, err := c.agreed(ctx, q, v)
 	if err != nil || !ok {
 		return err

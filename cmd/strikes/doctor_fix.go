@@ -31,8 +31,11 @@ func (c *examination) fix(ctx context.Context, checkup *doctor.Checkup, queues [
 	if c.dryRun || steps == 0 {
 		return !c.dryRun, nil
 	}
-	if err := c.Confirm(ctx, c.yes, true, "Do "+map[bool]string{true: "it", false: "all of it"}[steps == 1]+
-		"?"); err != nil {
+	which := "queue " + printable.Name(all[0].Queue)
+	if len(all) > 1 {
+		which = printable.Plural(len(all), "queue")
+	}
+	if err := c.Confirm(ctx, c.yes, true, "Fix "+which+"?"); err != nil {
 		return false, err
 	}
 	for _, plan := range all {

@@ -145,7 +145,7 @@ func (c *lanes) addDrop(cmd *cobra.Command) {
 		"they expired, were consumed elsewhere, were lost, or were replayed and still wait in the work queue, where they "+
 		"are then acked without an attempt")
 	cmd.Flags().StringVar(&c.to, "to", "", "append dropped messages to `FILE`; each is on disk before it is taken off; "+
-		"required")
+		"required without --dry-run")
 }
 
 // lanes lists the blocked lanes of a queue.
@@ -310,7 +310,7 @@ var laneChanges = map[string]struct {
 // file with the first one.
 func (c *lanes) change(ctx context.Context, verb, queue, lane string) error {
 	switch {
-	case verb != ops.VerbReplay && (c.to == "" || c.to == "-"):
+	case verb != ops.VerbReplay && !c.dryRun && (c.to == "" || c.to == "-"):
 		return cli.Misusef("--to FILE is missing; dead letters are written to it before they are dropped")
 	case verb != ops.VerbDrop && c.wait <= 0:
 		return cli.Refused("wait", c.wait, "more than 0")
