@@ -75,11 +75,15 @@ var (
 
 func isOtherKind(err error) bool { return errors.Is(err, errSentinel) || errors.Is(err, errCluster) }
 
-// remedies say how to correct the URL, by the error of the server that it leads to.
+const allow = "an administrator of the store must allow it: strikes doctor prints the command"
+
+// remedies say how to correct the URL or the user's permissions, by the error of the server.
 var remedies = []struct {
 	fault    StoreFault
 	text, do string
 }{
+	{FaultDenied, "NOPERM", allow}, {FaultDenied, "user executing the script can't", allow},
+	{FaultDenied, "ACL failure in script", allow},
 	{FaultOtherKind, "MOVED", errCluster.Error()},
 	{FaultOtherKind, "cluster support disabled", "the server is no Cluster: give the URL the scheme redis or rediss"},
 	{FaultOtherKind, "all sentinels", "the server is no Sentinel: give the URL the scheme redis or rediss"},

@@ -120,6 +120,27 @@ func TestPublishMayNotSeePartitions(t *testing.T) {
 	}
 }
 
+// TestNextStepWithoutGrants: a user of broker and store who may do nothing is told what to do, whatever the command.
+func TestNextStepWithoutGrants(t *testing.T) {
+	queue := newQueue(t)
+	mustOutput(t, strikesOn(t, queue, "declare", queue))
+	const byDoctor, byDocs = "; an administrator of the store must allow it: strikes doctor prints the command",
+		"docs/cli.md#permissions lists the permissions of "
+	for line, want := range map[string]string{
+		"pause Q --why r --yes": byDoctor, "skip Q m3 --why r --yes": byDoctor, "counter list Q": byDoctor,
+		"counter reset Q m3 --why r --yes": byDoctor, "dead list Q": byDoctor, "audit Q": byDoctor,
+		"publish Q": byDocs, "declare Q.dlq": byDocs, "status": "the user needs the tag management",
+		"doctor Q": "ACL SETUSER", "dead replay Q --all --yes --no-store": "lacks the configure permission on it",
+	} {
+		cmd := asUser(t, queue, strings.Fields(line), grants{})
+		var stderr, stdout bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		if err := cmd.Run(); err == nil || !strings.Contains(stdout.String()+stderr.String(), want) {
+			t.Errorf("%s: %v: %s%s", line, err, &stdout, &stderr)
+		}
+	}
+}
+
 // buryFew makes two dead letters with records, and the record of a message that has failed.
 func buryFew(t *testing.T, queue string) {
 	t.Helper()
