@@ -40,6 +40,7 @@ type collector interface {
 
 // deadLetters is a *deadletter.Queue, outside tests.
 type deadLetters interface {
+	Allows(deadletter.Filter) error
 	Browse(context.Context, deadletter.Filter) iter.Seq2[*deadletter.Message, error]
 	Replay(context.Context, deadletter.Replay) (deadletter.Result, error)
 	Drop(ctx context.Context, f deadletter.Filter, most int, keep func([]*deadletter.Message) error) (

@@ -136,6 +136,7 @@ type fakeLetters struct {
 	gate    chan struct{} // if not nil, Replay waits for it before each message
 	taken   []string      // the queues of the replayed ones
 	browsed atomic.Int64
+	refuses error // of Allows
 }
 
 // fakeQueue is a queue of them.
@@ -154,6 +155,8 @@ func (l *fakeLetters) Browse(_ context.Context, f deadletter.Filter) iter.Seq2[*
 		}
 	}
 }
+
+func (l *fakeLetters) Allows(deadletter.Filter) error { return l.refuses }
 
 func (l fakeQueue) Replay(ctx context.Context, r deadletter.Replay) (done deadletter.Result, err error) {
 	for _, m := range l.all {

@@ -40,6 +40,7 @@ type replayView struct {
 	Last        string              // audit id of the last replay or drop; the form sends it back
 	Interrupted *counter.AuditEntry // a replay that did not report its end
 	Resume      string              // address to go on with it
+	Refused     string              // why it would be refused now
 	Lanes       int                 // blocked ones: a replay or drop would lose their order
 }
 
@@ -80,6 +81,11 @@ func (c *Console) jobPage(r *http.Request) (page, error) {
 	}
 	if err := c.findLast(r.Context(), &v); err != nil {
 		return p, err
+	}
+	if v.Count > 0 && v.Lanes == 0 && visitorOf(r).Allowed.Has(verb) {
+		if _, err := c.prepare(r.Context(), &job{Verb: verb, Queue: queue, Filter: f, Whole: v.Whole}, 0); err != nil {
+			v.Refused = err.Error()
+		}
 	}
 	p.View = v
 	p.Title = fmt.Sprintf("%s: %s would be %s", shown(queue), plural(v.Count, "dead letter"), done(verb))
@@ -194,6 +200,9 @@ const noReason = "Say why you do it; the audit keeps the text."
 
 // prepare finds the dead-letter queue, and returns the work of the job. rate is in messages a second; 0: no limit.
 func (c *Console) prepare(ctx context.Context, j *job, rate float64) (jobWork, error) {
+	if j.Verb == VerbDrop && (c.opts.DropDir == "" || c.opts.Encode == nil) {
+		return nil, errNoDrop
+	}
 	q, from, err := c.broker.DeadLetters(ctx, j.Queue, deadletter.Queue{Progress: j.progress})
 	if err != nil {
 		return nil, err
@@ -202,15 +211,15 @@ func (c *Console) prepare(ctx context.Context, j *job, rate float64) (jobWork, e
 	if j.Whole { // which needs no reading
 		f = j.Filter.Filter
 	}
+	if err := q.Allows(f); err != nil {
+		return nil, err
+	}
 	if j.Verb == VerbReplay {
 		return func(ctx context.Context, begin func() error) (deadletter.Result, error) {
 			return q.Replay(ctx, deadletter.Replay{
 				Filter: f, Max: j.Of, Rate: rate, StopAfter: stopAfter, Watch: watchFor, OnBegin: begin,
 			})
 		}, nil
-	}
-	if c.opts.DropDir == "" || c.opts.Encode == nil {
-		return nil, errNoDrop
 	}
 	return func(ctx context.Context, begin func() error) (deadletter.Result, error) {
 		var file *os.File

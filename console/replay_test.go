@@ -128,7 +128,7 @@ func TestForgedCount(t *testing.T) {
 
 // TestReplayOfAnOldPage: a page that was shown before another replay changes nothing, also one that is sent twice.
 func TestReplayOfAnOldPage(t *testing.T) {
-	f := newFixture(t, Options{Allow: AllVerbs()})
+	f := newFixture(t, dropping(t))
 	f.kill(t, "r", "m-1")
 	form := func(page string) url.Values {
 		last := regexp.MustCompile(`name="last" value="(\d*)"`).FindStringSubmatch(page)
@@ -211,6 +211,26 @@ func TestDrop(t *testing.T) {
 	for _, o.DropDir = range []string{file, filepath.Join(f.opts.DropDir, "missing")} {
 		if err := o.validate(); !errors.As(err, new(*FieldError)) {
 			t.Errorf("DropDir %s: %v", o.DropDir, err)
+		}
+	}
+}
+
+// TestRefusedAtThePreview: a replay or a drop that would be refused is refused by its preview, which says why.
+func TestRefusedAtThePreview(t *testing.T) {
+	unsafe := func(b *fakeBroker) { b.dead.refuses = fmt.Errorf("%w to read: a low limit", deadletter.ErrUnsafe) }
+	for verb, f := range map[string]*fixture{
+		"replay": newFixture(t, dropping(t), unsafe),
+		"drop":   newFixture(t, Options{Allow: AllVerbs()}), // without a directory
+	} {
+		f.kill(t, "r", "m-1")
+		want := map[string]string{"replay": "not safe to read: a low limit", "drop": "start the console with --drop-dir"}[verb]
+		body := checkPage(t, f, query(verb, "kind", "failed"))
+		if says(t, body, "A "+verb+" is refused: ", want); strings.Contains(body, `name="why"`) {
+			t.Errorf("%s: the page has a form: %s", verb, body)
+		}
+		w := f.post(query(verb, "kind", "failed"), url.Values{"count": {"1"}, "why": {"r"}})
+		if w.Code != http.StatusConflict && w.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s: the form is answered with %d", verb, w.Code)
 		}
 	}
 }

@@ -68,6 +68,15 @@ func (q *Queue) validate() error {
 	return nil
 }
 
+// Allows returns the error with which Replay and Drop refuse the messages of a filter before they touch the queue; nil:
+// they take them. It wraps ErrUnsafe.
+func (q *Queue) Allows(f Filter) error {
+	if f.Everything() {
+		return q.mayTake()
+	}
+	return q.mayRead()
+}
+
 // mayTake returns an error where it is not safe to take messages off the queue.
 func (q *Queue) mayTake() error {
 	if q.Handling.Take {

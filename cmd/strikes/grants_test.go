@@ -129,7 +129,7 @@ func TestNextStepWithoutGrants(t *testing.T) {
 	for line, want := range map[string]string{
 		"pause Q --why r --yes": byDoctor, "skip Q m3 --why r --yes": byDoctor, "counter list Q": byDoctor,
 		"counter reset Q m3 --why r --yes": byDoctor, "dead list Q": byDoctor, "audit Q": byDoctor,
-		"publish Q": byDocs, "declare Q.dlq": byDocs, "status": "the user needs the tag management",
+		"publish Q": byDocs, "declare Q.dlq": byDocs,
 		"doctor Q": "ACL SETUSER", "dead replay Q --all --yes --no-store": "lacks the configure permission on it",
 	} {
 		cmd := asUser(t, queue, strings.Fields(line), grants{})
