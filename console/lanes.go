@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/strikesmq/strikes/internal/broker"
@@ -40,14 +39,4 @@ func (c *Console) blockedLanes(ctx context.Context, queue string) (int, error) {
 	a.Value.Queue = queue
 	l, err := c.lanes(ctx, a.Value.Status, 0)
 	return l.Of, err
-}
-
-// refuseBlocked refuses to take the dead letters of a queue out of the order of its blocked lanes.
-func (c *Console) refuseBlocked(r *http.Request, queue string) error {
-	blocked, err := c.blockedLanes(r.Context(), queue)
-	if err == nil && blocked > 0 {
-		err = refusedError{http.StatusConflict, fmt.Sprintf("queue %s has %s, whose dead letters would lose their order; "+
-			"strikes lane replays, releases or drops each lane", shown(queue), plural(blocked, "blocked lane"))}
-	}
-	return err
 }

@@ -24,107 +24,104 @@ const (
 	watchFor = 2 * time.Second
 )
 
-// replayView is the page of a replay or a drop: its preview, or its progress.
+// replayView is the page of a replay or a drop.
 type replayView struct {
-	Verb   Verb
-	Queue  string
-	Filter filter
-	Rate   string // of the form
-	Job    *job   // under way, or the last one; nil: none
-	State  jobState
+	Job   *job // under way, or the last one; one that has not Begun is a preview
+	State jobState
+	Rate  string // of the form
 
-	Count       int  // of the preview
-	Partial     bool // more were not counted
-	Whole       bool // everything in the dead-letter queue is meant, and no other queue shares it
+	Partial     bool // more were not counted than Job.Of
 	Samples     []*deadletter.Message
 	Last        string              // audit id of the last replay or drop; the form sends it back
 	Interrupted *counter.AuditEntry // a replay that did not report its end
 	Resume      string              // address to go on with it
-	Refused     string              // why it would be refused now
 	Lanes       int                 // blocked ones: a replay or drop would lose their order
+	Refused     error               // why the job would be refused now
+
+	run jobWork
 }
 
-// verbOf returns VerbDrop for /drop, and VerbReplay for all others.
-func verbOf(r *http.Request) Verb {
+// jobOf reads the job that the address and the form ask for.
+func jobOf(r *http.Request) (*job, error) {
+	f, err := filterOf(r.URL.Query())
+	j := &job{Verb: VerbReplay, Queue: queueOf(r), Filter: f, Reason: whyOf(r), Actor: visitorOf(r).Actor}
 	if r.URL.Path == "/drop" {
-		return VerbDrop
+		j.Verb = VerbDrop
 	}
-	return VerbReplay
+	return j, err
 }
 
 // jobPage previews a replay or a drop, or shows the one under way.
 func (c *Console) jobPage(r *http.Request) (page, error) {
-	verb, queue := verbOf(r), queueOf(r)
-	f, err := filterOf(r.URL.Query())
+	j, err := jobOf(r)
 	if err != nil {
 		return page{}, err
 	}
-	v := replayView{Verb: verb, Queue: queue, Filter: f, Rate: r.PostFormValue("rate"), Job: c.jobs.of(queue)}
-	if v.Job != nil {
-		v.State = v.Job.State()
-	}
-	p := page{Screen: "replay", Queue: queue}
-	if v.Job != nil && (v.State.Ended.IsZero() || r.URL.Query().Get("of") == "job") {
-		p.Live = link("live", "screen", "replay", "queue", queue, "of", "job")
-		p.View, p.Title = v, headlineOfJob(v)
-		return p, nil
+	p := page{Screen: "replay", Queue: j.Queue}
+	if last := c.jobs.of(j.Queue); last != nil {
+		v := replayView{Job: last, State: last.State()}
+		if v.State.Ended.IsZero() || r.URL.Query().Get("of") == "job" {
+			p.Live = link("live", "screen", "replay", "queue", j.Queue, "of", "job")
+			p.View, p.Title = v, headlineOfJob(v)
+			return p, nil
+		}
 	}
 	if isLive(r) {
 		return p, refusedError{http.StatusNotFound, "the console was started again; reload the page"}
 	}
-	v.Job = nil
-	if v.Lanes, err = c.blockedLanes(r.Context(), queue); err != nil {
-		return p, err
-	}
-	if err := c.preview(r, &v); err != nil {
-		return p, err
-	}
-	if err := c.findLast(r.Context(), &v); err != nil {
-		return p, err
-	}
-	if v.Count > 0 && v.Lanes == 0 && visitorOf(r).Allowed.Has(verb) {
-		if _, err := c.prepare(r.Context(), &job{Verb: verb, Queue: queue, Filter: f, Whole: v.Whole}, 0); err != nil {
-			v.Refused = err.Error()
-		}
-	}
+	v, err := c.preview(r, j, 0)
 	p.View = v
-	p.Title = fmt.Sprintf("%s: %s would be %s", shown(queue), plural(v.Count, "dead letter"), done(verb))
-	return p, nil
+	p.Title = fmt.Sprintf("%s: %s would be %s", shown(j.Queue), plural(j.Of, "dead letter"), done(j.Verb))
+	return p, err
 }
 
 // done names a verb as the state of a dead letter after it.
 func done(v Verb) string { return map[Verb]string{VerbReplay: "replayed", VerbDrop: "dropped"}[v] }
 
 func headlineOfJob(v replayView) string {
-	if v.State.Ended.IsZero() {
-		return fmt.Sprintf("%s: %s under way, %d of %d", shown(v.Queue), v.Job.Verb, v.State.Done, v.Job.Of)
+	j, state, of := v.Job, "under way", ""
+	if !v.State.Ended.IsZero() {
+		state, of = "ended", " "+done(j.Verb)
 	}
-	return fmt.Sprintf("%s: %s ended, %d of %d %s", shown(v.Queue), v.Job.Verb, v.State.Done, v.Job.Of, done(v.Job.Verb))
+	return fmt.Sprintf("%s: %s %s, %d of %d%s", shown(j.Queue), j.Verb, state, v.State.Done, j.Of, of)
 }
 
-// preview counts the dead letters that the filter picks, from the store's records.
-func (c *Console) preview(r *http.Request, v *replayView) error {
-	ctx, q := r.Context(), c.records(v.Queue)
-	groups, err := q.Groups(ctx, ops.DeadQuery{Filter: v.Filter.Filter, Budget: countWithin / 4})
-	if err != nil {
-		return err
+// preview counts the dead letters that the filter of a job picks, from the store's records, and finds why the job would
+// be refused. rate is in messages a second; 0: no limit.
+func (c *Console) preview(r *http.Request, j *job, rate float64) (v replayView, err error) {
+	ctx, q := r.Context(), c.records(j.Queue)
+	v = replayView{Job: j, Rate: r.PostFormValue("rate")}
+	if v.Lanes, err = c.blockedLanes(ctx, j.Queue); err != nil {
+		return v, err
 	}
-	v.Count, v.Partial = groups.Count, groups.Partial
-	if v.Whole = v.Filter.Everything() && c.broker.Alone(ctx, v.Queue); v.Whole { // there may be some without a record
+	groups, err := q.Groups(ctx, ops.DeadQuery{Filter: j.Filter.Filter, Budget: countWithin / 4})
+	if err != nil {
+		return v, err
+	}
+	j.Of, v.Partial = groups.Count, groups.Partial
+	if j.Whole = j.Filter.Everything() && c.broker.Alone(ctx, j.Queue); j.Whole { // there may be some without a record
 		waiting, cancel := context.WithTimeout(ctx, c.patience.answer)
 		defer cancel()
-		if a := c.statusOf(v.Queue).get(waiting, liveEvery); a.Known && a.Err == nil && a.Value.Dead.Holds != nil {
-			v.Count, v.Partial = *a.Value.Dead.Holds, false
+		if a := c.statusOf(j.Queue).get(waiting, liveEvery); a.Known && a.Err == nil && a.Value.Dead.Holds != nil {
+			j.Of, v.Partial = *a.Value.Dead.Holds, false
 		}
 	}
-	page, err := q.Dead(ctx, ops.DeadQuery{Filter: v.Filter.Filter, Limit: samples})
-	v.Samples = page.Dead
-	return err
+	page, err := q.Dead(ctx, ops.DeadQuery{Filter: j.Filter.Filter, Limit: samples})
+	if v.Samples = page.Dead; err == nil {
+		err = c.findLast(ctx, &v)
+	}
+	if v.Lanes > 0 {
+		v.Refused = refusedError{http.StatusConflict, fmt.Sprintf("queue %s has %s, whose dead letters would lose their "+
+			"order; strikes lane replays, releases or drops each lane", shown(j.Queue), plural(v.Lanes, "blocked lane"))}
+	} else if j.Of > 0 && visitorOf(r).Allowed.Has(j.Verb) {
+		v.run, v.Refused = c.prepare(ctx, j, rate)
+	}
+	return v, err
 }
 
 // findLast looks for the last replay or drop, which may not have reported its end.
 func (c *Console) findLast(ctx context.Context, v *replayView) error {
-	log, err := c.store.AuditLog(ctx, c.opts.VHost, v.Queue, "", auditPage)
+	log, err := c.store.AuditLog(ctx, c.opts.VHost, v.Job.Queue, "", auditPage)
 	if err != nil {
 		return err
 	}
@@ -135,7 +132,7 @@ func (c *Console) findLast(ctx context.Context, v *replayView) error {
 		v.Last = e.ID
 		if e.Result == ops.ResultBegun || strings.HasPrefix(e.Result, interrupted) {
 			if f, err := subjectOf(e.Subject); err == nil {
-				v.Interrupted, v.Resume = &e, f.Link(e.Verb, v.Queue)
+				v.Interrupted, v.Resume = &e, f.Link(e.Verb, v.Job.Queue)
 			}
 		}
 		return nil
@@ -144,17 +141,13 @@ func (c *Console) findLast(ctx context.Context, v *replayView) error {
 }
 
 func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
-	verb := verbOf(r)
-	if !visitorOf(r).Allowed.Has(verb) {
-		return forbidden(verb)
+	j, err := jobOf(r)
+	if !visitorOf(r).Allowed.Has(j.Verb) {
+		return forbidden(j.Verb)
 	}
-	f, err := filterOf(r.URL.Query())
 	if err != nil {
 		return err
 	}
-	v := replayView{Verb: verb, Queue: queueOf(r), Filter: f}
-	j := &job{Verb: verb, Queue: v.Queue, Filter: f, Reason: whyOf(r), Actor: visitorOf(r).Actor}
-	j.Of, _ = strconv.Atoi(r.PostFormValue("count"))
 	refuse := func(code int, wrong string) error { return c.refuse(w, r, code, wrong, c.jobPage) }
 	rate, err := strconv.ParseFloat(cmp.Or(strings.TrimSpace(r.PostFormValue("rate")), "0"), 64)
 	switch {
@@ -164,10 +157,8 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 		return refuse(http.StatusUnprocessableEntity, "The rate must be a number of messages a second, or empty for no "+
 			"limit.")
 	}
-	if err := c.refuseBlocked(r, j.Queue); err != nil {
-		return err
-	}
-	if err := c.findLast(r.Context(), &v); err != nil {
+	v, err := c.preview(r, j, rate)
+	if err != nil {
 		return err
 	}
 	if last, sent := r.PostForm["last"]; sent && last[0] != v.Last {
@@ -175,18 +166,15 @@ func (c *Console) begin(w http.ResponseWriter, r *http.Request) error {
 			"page now shows the dead letters that are left.")
 	}
 	// The visitor agreed to the number of the form, so a larger number now does not raise it.
-	if err := c.preview(r, &v); err != nil {
-		return err
-	}
-	if j.Of, j.Whole = min(j.Of, v.Count), v.Whole; j.Of < 1 {
+	agreed, _ := strconv.Atoi(r.PostFormValue("count"))
+	switch j.Of = min(agreed, j.Of); {
+	case v.Refused != nil:
+		return v.Refused
+	case j.Of < 1:
 		return refuse(http.StatusUnprocessableEntity, "There are no such dead letters now.")
 	}
-	run, err := c.prepare(r.Context(), j, rate)
-	if err != nil {
-		return err
-	}
 	err = c.jobs.begin(c.base, j, func(ctx context.Context) {
-		if err := c.guarded(func() { c.runJob(ctx, j, run) }); err != nil {
+		if err := c.guarded(func() { c.runJob(ctx, j, v.run) }); err != nil {
 			j.update(func(s *jobState) { s.Ended, s.Result = time.Now(), "what was done is not known: "+err.Error() })
 		}
 	})
