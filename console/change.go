@@ -19,37 +19,38 @@ import (
 	"github.com/strikesmq/strikes/ops"
 )
 
-// change is a change of a queue or a message that a visitor asks for. Replay and drop have pages of their own.
-type change struct {
-	ops.Change
-	Queue  string
-	ID     string
-	Number string // of retries, for a limit
-	Reason string
-	Anyway bool // despite the dangers that the page names
-}
-
+// changeView is a change that a visitor asks for: the same for each queue or message that was selected. Replay and drop
+// have pages of their own.
 type changeView struct {
-	change
-	All    []change // the same for each message or queue; one, or those that were selected
+	ops.Change
+	All    []*planned // at least one
+	Number string     // of retries, for a limit
+	Reason string
+	Anyway bool     // despite Danger
 	Action string   // address of the form
 	Facts  []string // the effect on each
 	Danger string   // the question before a dangerous change; Anyway answers it
 }
 
+// planned is the change of one queue or message.
+type planned struct {
+	Queue, ID string
+
+	at   *ops.Queue
+	plan ops.Plan // nil: the form lacks something that the plan needs, or err says why there is none
+	err  error
+
+	warned error // of at
+}
+
 const mostChanges = 100
 
-// changesOf reads a change, of each message or queue that was selected. Queues and ids come from the address alone: a
-// form cannot carry every byte.
-func changesOf(r *http.Request) (all []change, err error) {
+// changeOf reads a change. Queues and ids come from the address alone: a form cannot carry every byte.
+func changeOf(r *http.Request) (*changeView, error) {
 	q := r.URL.Query()
 	right, undo := q.Get("verb"), q.Get("undo") != ""
 	if right == ops.VerbResume {
 		right, undo = ops.VerbPause, true
-	}
-	first := change{
-		Number: strings.TrimSpace(r.FormValue("number")), Reason: whyOf(r),
-		Anyway: r.PostFormValue("anyway") != "",
 	}
 	i := slices.IndexFunc(ops.Changes, func(c ops.Change) bool { return c.Right == right && c.Undo == undo })
 	queues, ids := slices.Concat(q["queue"], picked(q["pick-queue"])), slices.Concat(q["id"], picked(q["pick-id"]))
@@ -59,30 +60,27 @@ func changesOf(r *http.Request) (all []change, err error) {
 	case i < 0: // the audit would name another change than the one that is made
 		return nil, formError("the address names no change of this page, or one that cannot be undone")
 	}
-	first.Change = ops.Changes[i]
+	v := &changeView{Change: ops.Changes[i], Number: strings.TrimSpace(r.FormValue("number")), Reason: whyOf(r),
+		Anyway: r.PostFormValue("anyway") != "", Action: "change?" + q.Encode()}
 	switch {
-	case slices.Contains(ids, ""), len(ids) == 0 && (!first.OfQueue || first.OfMessage && q.Has("of")):
+	case slices.Contains(ids, ""), len(ids) == 0 && (!v.OfQueue || v.OfMessage && q.Has("of")):
 		return nil, formError("no message is selected")
 	case len(queues) == 0:
 		return nil, formError("no queue is selected")
-	case len(queues) > 1 && first.OfMessage, len(ids) > 1 && !first.OfMessage, len(queues)*max(len(ids), 1) > mostChanges:
-		return nil, formError(fmt.Sprintf("too much is selected; %s works on %d at most", first.Verb, mostChanges))
+	case len(queues) > 1 && v.OfMessage, len(ids) > 1 && !v.OfMessage, len(queues)*max(len(ids), 1) > mostChanges:
+		return nil, formError(fmt.Sprintf("too much is selected; %s works on %d at most", v.Verb, mostChanges))
+	case len(ids) == 0:
+		ids = []string{""}
 	}
 	for _, queue := range queues {
 		if err := broker.CheckName(queue); err != nil {
 			return nil, formError("the queue in the address: " + err.Error())
 		}
-		ch := first
-		ch.Queue = queue
 		for _, id := range ids {
-			ch.ID = id
-			all = append(all, ch)
-		}
-		if len(ids) == 0 {
-			all = append(all, ch)
+			v.All = append(v.All, &planned{Queue: queue, ID: id})
 		}
 	}
-	return all, nil
+	return v, nil
 }
 
 // picked are the names in checkboxes, which are escaped there: a form changes bytes that are no UTF-8. One that is not
@@ -96,7 +94,7 @@ func picked(escaped []string) (names []string) {
 }
 
 // Do is the label of the button.
-func (v changeView) Do() string {
+func (v *changeView) Do() string {
 	name := upper(v.Verb) + " "
 	if v.Right == string(VerbLimit) {
 		name += "of "
@@ -104,99 +102,105 @@ func (v changeView) Do() string {
 	if len(v.All) > 1 {
 		return name + v.subjects()
 	}
-	return name + shown(cmp.Or(v.ID, v.Queue))
+	return name + v.All[0].name()
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func (c *Console) askChange(w http.ResponseWriter, r *http.Request) error {
-	all, err := changesOf(r)
+	v, err := changeOf(r)
+	if err == nil {
+		err = c.plan(r.Context(), v, ops.Ask{})
+	}
 	if err != nil {
 		return err
 	}
-	return c.showChange(w, r, http.StatusOK, "", changeView{change: all[0], All: all})
+	return c.showChange(w, r, http.StatusOK, "", v)
 }
 
-func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, wrong string, v changeView) error {
-	v.Action = "change?" + r.URL.Query().Encode()
-	p := page{Screen: "change", Title: v.Title + ": " + v.subject(), Queue: v.Queue, Wrong: wrong}
+// plan plans the changes. Without a note in ask the broker is not asked: the visitor has yet to give the reason.
+func (c *Console) plan(ctx context.Context, v *changeView, ask ops.Ask) error {
+	read := c.records(v.All[0].Queue) // messages are of one queue
+	var ids []string
+	for _, p := range v.All {
+		ids = append(ids, p.ID)
+	}
+	if ids[0] != "" {
+		if err := read.Read(ctx, ids); err != nil {
+			return err
+		}
+	}
+	for _, p := range v.All {
+		at := *read
+		if p.ID == "" {
+			at = *c.records(p.Queue)
+		}
+		at.Warn = func(err error) { p.warned = err }
+		if v.Anyway || ask.Note == (counter.Note{}) {
+			at.Unconsumed = nil
+		}
+		if p.at, ask.ID = &at, p.ID; !v.SetsLimit() || ask.MaxRetries != nil {
+			p.plan, p.err = v.Plan(ctx, p.at, ask)
+		}
+	}
+	return nil
+}
+
+func (c *Console) showChange(w http.ResponseWriter, r *http.Request, code int, wrong string, v *changeView) error {
+	p := page{Screen: "change", Title: v.Title + ": " + v.All[0].subject(), Queue: v.All[0].Queue, Wrong: wrong, View: v}
 	if len(v.All) > 1 {
 		p.Title = v.Title + ": " + v.subjects()
-		if v.ID == "" {
+		if v.All[0].ID == "" {
 			p.Queue = ""
 		}
 	}
-	queues, err := c.queuesOf(r.Context(), v.All)
-	if err != nil {
-		return err
-	}
-	for i, ch := range v.All {
-		name := shown(cmp.Or(ch.ID, ch.Queue))
-		if ch.SetsLimit() { // to a number that the visitor has not given yet
-			v.Facts = append(v.Facts, name)
-			continue
-		}
-		queues[i].Unconsumed = nil // the broker is asked once the visitor has given the reason
-		switch plan, err := ch.Plan(r.Context(), queues[i], ops.Ask{ID: ch.ID}); {
-		case err == nil:
-			v.Facts = append(v.Facts, shown(plan.Text()))
-		case len(v.All) == 1 && !errors.Is(err, ops.ErrNone):
-			return err
+	for _, one := range v.All {
+		fact := one.name()
+		switch {
+		case one.err == nil && one.plan != nil:
+			fact = shown(one.plan.Text())
+		case one.err == nil:
+		case len(v.All) == 1 && !errors.Is(one.err, ops.ErrNone):
+			return one.err
 		default:
-			v.Facts = append(v.Facts, name+": "+shown(err.Error()))
+			fact += ": " + shown(one.err.Error())
 		}
+		v.Facts = append(v.Facts, fact)
 	}
-	p.View = v
 	c.render(w, r, code, p)
 	return nil
 }
 
-// queuesOf returns the queue of each change. It reads all messages together.
-func (c *Console) queuesOf(ctx context.Context, all []change) (queues []*ops.Queue, err error) {
-	var ids []string
-	for _, ch := range all {
-		if ch.ID != "" && len(queues) > 0 { // messages are of one queue
-			queues = append(queues, queues[0])
-		} else {
-			queues = append(queues, c.records(ch.Queue))
-		}
-		ids = append(ids, ch.ID)
+func (p *planned) name() string { return shown(cmp.Or(p.ID, p.Queue)) }
+
+func (p *planned) subject() string {
+	if p.ID != "" {
+		return shown(p.ID) + " of " + shown(p.Queue)
 	}
-	if ids[0] != "" {
-		err = queues[0].Read(ctx, ids)
-	}
-	return queues, err
+	return shown(p.Queue)
 }
 
-func (ch change) subject() string {
-	if ch.ID != "" {
-		return shown(ch.ID) + " of " + shown(ch.Queue)
-	}
-	return shown(ch.Queue)
-}
-
-func (v changeView) subjects() string {
-	if v.ID != "" {
-		return plural(len(v.All), "message") + " of " + shown(v.Queue)
+func (v *changeView) subjects() string {
+	if v.All[0].ID != "" {
+		return plural(len(v.All), "message") + " of " + shown(v.All[0].Queue)
 	}
 	return plural(len(v.All), "queue")
 }
 
 // Back is the page that a visitor comes from.
-func (v changeView) Back() string {
-	if len(v.All) > 1 && v.ID == "" {
+func (v *changeView) Back() string {
+	if len(v.All) > 1 && v.All[0].ID == "" {
 		return "./"
 	}
-	return link("queue", "queue", v.Queue)
+	return link("queue", "queue", v.All[0].Queue)
 }
 
 // makeChange makes the changes one after the other, and responds with the changes that took effect.
 func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
-	all, err := changesOf(r)
+	v, err := changeOf(r)
 	if err != nil {
 		return err
 	}
-	v := changeView{change: all[0], All: all}
 	wrong, ask := "", ops.Ask{Note: counter.Note{By: visitorOf(r).Actor, Why: v.Reason}}
 	if n, err := strconv.Atoi(v.Number); v.SetsLimit() {
 		if ask.MaxRetries = &n; err != nil || n < 0 || n > counter.MaxOverride {
@@ -207,38 +211,37 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 		wrong = noReason
 	}
 	if wrong != "" {
-		return c.showChange(w, r, http.StatusUnprocessableEntity, wrong, v)
+		ask = ops.Ask{}
 	}
-	queues, err := c.queuesOf(r.Context(), all)
-	if err != nil {
+	if err = c.plan(r.Context(), v, ask); err != nil {
 		return err
 	}
-	if v.Danger, err = c.dangers(r.Context(), queues, all, ask); err != nil {
+	if wrong != "" {
+		return c.showChange(w, r, http.StatusUnprocessableEntity, wrong, v)
+	}
+	if err = c.findDanger(r.Context(), v, ask); err != nil {
 		return c.showChange(w, r, codeOf(err), fmt.Sprintf("Nothing was changed: %s.", shown(err.Error())), v)
 	}
 	if v.Danger != "" {
 		return c.showChange(w, r, http.StatusConflict, "", v)
 	}
 	res := result{OK: true}
-	for i, ch := range all {
-		q := queues[i]
-		var warned error
-		q.Warn = func(err error) { warned = err }
-		text, err := ch.carryOut(r.Context(), q, ask)
+	for _, p := range v.All {
+		text, err := p.do(r.Context())
 		if err != nil {
 			res.OK = false
-			text = fmt.Sprintf("%s failed: %s.", ch.Verb, shown(err.Error()))
-			if len(all) > 1 {
-				text = ch.subject() + ": " + text
+			text = fmt.Sprintf("%s failed: %s.", v.Verb, shown(err.Error()))
+			if len(v.All) > 1 {
+				text = p.subject() + ": " + text
 			}
 		}
-		if warned != nil {
-			text += " " + upper(shown(warned.Error())) + "."
+		if p.warned != nil {
+			text += " " + upper(shown(p.warned.Error())) + "."
 		}
-		c.opts.Logger.Info("console: change", "verb", ch.Verb, "queue", ch.Queue, "id", ch.ID, "actor", ask.Note.By,
-			"reason", ch.Reason, "result", text)
+		c.opts.Logger.Info("console: change", "verb", v.Verb, "queue", p.Queue, "id", p.ID, "actor", ask.Note.By,
+			"reason", v.Reason, "result", text)
 		res.Text = strings.TrimSpace(res.Text + " " + text)
-		c.changed(ch.Queue)
+		c.changed(p.Queue)
 	}
 	back, query, _ := strings.Cut(v.Back(), "?")
 	values, _ := url.ParseQuery(query)
@@ -247,46 +250,41 @@ func (c *Console) makeChange(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// dangers returns the questions to ask before dangerous changes. The broker may dead-letter before a limit does, or
+// findDanger finds the questions to ask before dangerous changes. The broker may dead-letter before a limit does, or
 // delete a paused queue. A limit may dead-letter messages at their next step.
-func (c *Console) dangers(ctx context.Context, queues []*ops.Queue, all []change, ask ops.Ask) (text string,
-	err error) {
-	if all[0].Anyway || !all[0].OfQueue {
-		return "", nil
+func (c *Console) findDanger(ctx context.Context, v *changeView, ask ops.Ask) (err error) {
+	if v.Anyway || !v.OfQueue {
+		return nil
 	}
 	if ask.MaxRetries != nil { // of one queue
-		if text, err = c.checkDeliveryLimit(ctx, all[0].Queue, *ask.MaxRetries); err != nil {
-			return "", err
+		if v.Danger, err = c.checkDeliveryLimit(ctx, v.All[0].Queue, *ask.MaxRetries); err != nil {
+			return err
 		}
 	}
-	for i, ch := range all {
-		ask.ID = ch.ID
-		if plan, err := ch.Plan(ctx, queues[i], ask); err == nil { // else the change itself fails
-			text += " " + plan.Question(1)
+	for _, p := range v.All {
+		if p.err == nil { // else the change itself fails
+			v.Danger = strings.TrimSpace(v.Danger + " " + p.plan.Question(1))
 		}
 	}
-	return strings.TrimSpace(text), nil
+	return nil
 }
 
-func (ch change) carryOut(ctx context.Context, q *ops.Queue, ask ops.Ask) (string, error) {
-	if ch.Anyway {
-		q.Unconsumed = nil
-	}
-	ask.ID = ch.ID
-	plan, err := ch.Plan(ctx, q, ask)
+// do makes the change, and returns its result.
+func (p *planned) do(ctx context.Context) (string, error) {
+	err := p.err
 	if errors.Is(err, ops.ErrNone) {
 		return upper(shown(err.Error())) + ": nothing changed.", nil
 	}
 	if err == nil {
-		err = plan.Do(ctx, q)
+		err = p.plan.Do(ctx, p.at)
 	}
 	if err != nil {
 		return "", err
 	}
-	return shown(plan.Text()) + ".", nil
+	return shown(p.plan.Text()) + ".", nil
 }
 
-func (ch change) SetsLimit() bool { return ch.Verb == ops.VerbSetLimit }
+func (v *changeView) SetsLimit() bool { return v.Verb == ops.VerbSetLimit }
 
 // checkDeliveryLimit says that the queue's delivery limit allows fewer retries, so the broker would dead-letter first.
 func (c *Console) checkDeliveryLimit(ctx context.Context, queue string, retries int) (string, error) {
