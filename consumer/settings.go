@@ -34,7 +34,7 @@ type Counter interface {
 	AskBreaker(ctx context.Context, vhost, queue string, p counter.Progress) (counter.BreakerState, error)
 	NoteUndecodable(ctx context.Context, vhost, queue, why string) error
 
-	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (counter.OwnedLanes, error)
+	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (now string, err error)
 	StepLane(ctx context.Context, s rules.LaneStep) (rules.LaneReply, error)
 	NextBlocked(ctx context.Context, vhost, queue string, after counter.BlockedPage) (counter.BlockedPage, error)
 	BlockedLanes(ctx context.Context, vhost, queue string) (int, error)

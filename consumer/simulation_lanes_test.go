@@ -192,8 +192,7 @@ func (w *simWorld) released() bool {
 }
 
 // OwnLanes and StepLane are the lanes of a store behind a link that loses, delays and repeats.
-func (l *simLink) OwnLanes(ctx context.Context, vhost, queue, before, owner string) (reply counter.OwnedLanes,
-	err error) {
+func (l *simLink) OwnLanes(ctx context.Context, vhost, queue, before, owner string) (now string, err error) {
 	l.session.world.mu.Lock()
 	l.asked++
 	number := l.asked
@@ -202,11 +201,11 @@ func (l *simLink) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 	err = l.lane(ctx, number, what, func(s *counter.Memory, first bool) (string, error) {
 		got, err := s.OwnLanes(context.Background(), vhost, queue, before, owner)
 		if first {
-			reply = got
+			now = got
 		}
-		return fmt.Sprintf("of %q, %d blocked", got.Owner, got.Blocked), err
+		return fmt.Sprintf("of %q", got), err
 	})
-	return reply, err
+	return now, err
 }
 
 func (l *simLink) NextBlocked(ctx context.Context, vhost, queue string,

@@ -489,8 +489,8 @@ func (r *conductRun) BlockedLanes(context.Context, string, string) (int, error) 
 	return r.of.Settings.BlockedLanes, nil
 }
 
-func (r *conductRun) OwnLanes(context.Context, string, string, string, string) (counter.OwnedLanes, error) {
-	return counter.OwnedLanes{}, errConduct
+func (r *conductRun) OwnLanes(context.Context, string, string, string, string) (string, error) {
+	return "", errConduct
 }
 
 func (r *conductRun) NextBlocked(context.Context, string, string, counter.BlockedPage) (counter.BlockedPage, error) {

@@ -34,12 +34,6 @@ func checkLaneStep(s rules.LaneStep) error {
 	return checkOwner(s.Queue, s.Owner)
 }
 
-// OwnedLanes says who owns the lanes of a queue.
-type OwnedLanes struct {
-	Owner   string // empty: no session has owned them yet
-	Blocked int    // lanes
-}
-
 // BlockedPage is a page of the blocked lanes of a queue.
 type BlockedPage struct {
 	Lanes []string // as LaneHash names them
@@ -52,17 +46,16 @@ func LaneHash(lane string) string { return hashID(lane) }
 
 // OwnLanes makes owner the session that owns the lanes of a queue, if before owns them; an empty before means that no
 // session does. The store takes only the owner's steps. OwnLanes returns the owner that the lanes have then, which
-// may be another. If owner is empty, it only reads. It costs the same however many lanes are blocked.
+// may be another; empty: no session has owned them yet. If owner is empty, it only reads.
 //
 // Owners must follow one another as the broker gives them the queue. So a session asks who owns the lanes, makes sure
 // that it still has the queue, and then claims the lanes of that owner: a session that has lost the queue meanwhile
 // fails one of the two.
-func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner string) (OwnedLanes, error) {
+func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner string) (now string, err error) {
 	if err := checkOwner(queue, cmp.Or(owner, "-")); err != nil {
-		return OwnedLanes{}, err
+		return "", err
 	}
-	var now string
-	err := c.insist(ctx, Queue{vhost, queue}, []string{docLanesOwner}, func(at time.Time, docs []Doc) (Change, error) {
+	err = c.insist(ctx, Queue{vhost, queue}, []string{docLanesOwner}, func(at time.Time, docs []Doc) (Change, error) {
 		d := docs[0]
 		if now = d.Data; d.Err != nil || owner == "" || now != before {
 			return Change{}, d.Err
@@ -70,11 +63,7 @@ func (c *Counter) OwnLanes(ctx context.Context, vhost, queue, before, owner stri
 		now, d.Data, d.Expires = owner, owner, laneExpires(at)
 		return Change{Docs: []Doc{d}}, nil
 	})
-	if err != nil {
-		return OwnedLanes{}, failed("own lanes", queue, err)
-	}
-	blocked, err := c.BlockedLanes(ctx, vhost, queue)
-	return OwnedLanes{now, blocked}, err
+	return now, failed("own lanes", queue, err)
 }
 
 // NextBlocked returns the page of blocked lanes after another; the zero value comes before the first. It also renews

@@ -17,7 +17,7 @@ import (
 
 // Store keeps which lanes are blocked.
 type Store interface {
-	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (counter.OwnedLanes, error)
+	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (now string, err error)
 	StepLane(ctx context.Context, s rules.LaneStep) (rules.LaneReply, error)
 	NextBlocked(ctx context.Context, vhost, queue string, after counter.BlockedPage) (counter.BlockedPage, error)
 }
@@ -142,29 +142,26 @@ func (h *Blocked) Own(ctx context.Context, alive func(context.Context) error) er
 	if err := alive(ctx); err != nil {
 		return err
 	}
-	now, err := h.ask(ctx, before.Owner, h.owner)
+	now, err := h.ask(ctx, before, h.owner)
 	if err != nil {
 		return err
 	}
-	if now.Owner != h.owner {
+	if now != h.owner {
 		return ErrUnowned
 	}
-	if before.Owner == "" {
+	if before == "" {
 		h.log.Warn(unknownLanes, "queue", h.queue)
-	}
-	if now.Blocked == 0 {
-		h.finishRead()
 	}
 	close(h.owned)
 	return nil
 }
 
-func (h *Blocked) ask(ctx context.Context, before, owner string) (lanes counter.OwnedLanes, err error) {
+func (h *Blocked) ask(ctx context.Context, before, owner string) (now string, err error) {
 	err = bound.Step(ctx, timeout, func(ctx context.Context) (err error) {
-		lanes, err = h.store.OwnLanes(ctx, h.vhost, h.queue, before, owner)
+		now, err = h.store.OwnLanes(ctx, h.vhost, h.queue, before, owner)
 		return err
 	})
-	return lanes, err
+	return now, err
 }
 
 // Keep reads the blocked lanes once the session owns them, and again every hour, which keeps the store from
