@@ -68,10 +68,12 @@ them matter. With --json its stdout goes to stderr. In an outage --breaker keeps
 attempts, and so the lines, few. If a pager stops reading the output, messages
 wait unacked until it reads on.
 
-Processes that CMD leaves running in its process group are killed. If consume is
-killed with SIGKILL, Linux kills CMD but not its children. So let a shell exec
-the handler: sh -c 'exec ./handle-order'. A QUEUE that begins with - comes after
-a -- of its own: consume -- -q -- CMD.
+Processes that CMD leaves running in its process group are killed. One that left
+the group may end later. If consume is process 1 of a container, it stays as a
+zombie: use an init, as docker run --init. If consume is killed with SIGKILL,
+Linux kills CMD but not its children. So let a shell exec the handler:
+sh -c 'exec ./handle-order'. A QUEUE that begins with - comes after a -- of its
+own: consume -- -q -- CMD.
 
 With --http URL instead of CMD each message is a POST, and the status of the
 response decides: 2xx is done; 409, 410 and 422 dead-letter the message now;
