@@ -13,8 +13,6 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 	"golang.org/x/sync/semaphore"
 
-	"github.com/strikesmq/strikes/consumer/internal/partitions"
-	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 )
@@ -45,8 +43,8 @@ func setPartitions(c *Consumer) error {
 // one of a higher priority.
 type partitionRoom struct {
 	noRoom
-	s        *session // of the queue; it consumes nothing
-	follower *partitions.Follower
+	s    *session // of the queue; it consumes nothing
+	deal *deal
 
 	workers *workers // of all sessions
 	slots   *semaphore.Weighted
@@ -68,10 +66,9 @@ func newPartitionRoom(s *session, before rooms) room {
 	r.workers = newWorkers(s.Concurrency, r.wake)
 	r.workers.shared, r.serve = true, r.consume
 	if last := find[*partitionRoom](before); last != nil {
-		r.follower, r.served, r.newest = last.follower, last.served, last.newest
+		r.deal, r.served, r.newest = last.deal, last.served, last.newest
 	} else {
-		me := rules.DealRead{Token: token(tokens.Add(1)).String(), Consumer: s.Name, Partitions: s.Partitions}
-		r.follower = partitions.New(s.Counter, s.vhost, s.Queue, me, s.Logger)
+		r.deal = newDeal(s.settings)
 	}
 	return r
 }
@@ -93,14 +90,14 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection, _ fun
 	}
 	inner, end := context.WithCancel(ctx)
 	var sessions sync.WaitGroup
-	r.follower.Begin()
+	r.deal.begin()
 	read := time.After(0)
 	lost := conn.NotifyClose(make(chan *amqp.Error, 1))
 	running, over := map[int]context.CancelFunc{}, make(chan partitionEnd, r.s.Partitions)
 	var turn <-chan time.Time // of the next careful session
 	for err == nil && ctx.Err() == nil {
-		mine, known := r.follower.Current()
-		idle := known && len(mine) == 0
+		mine := r.deal.me.Consumes
+		idle := r.deal.known && len(mine) == 0
 		r.tell(func() { r.idle = idle })
 		for p := range r.s.Partitions {
 			if stop := running[p]; stop != nil && !slices.Contains(mine, p) {
@@ -122,8 +119,8 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection, _ fun
 		select {
 		case <-ctx.Done():
 		case <-read:
-			r.follower.Read(inner)
-			read = time.After(partitions.Every)
+			r.deal.read(inner)
+			read = time.After(dealEvery)
 		case <-turn:
 			turn = nil
 		case says := <-lost:
@@ -146,7 +143,7 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection, _ fun
 	end()
 	// others may subscribe already; the broker keeps them waiting until the channels close
 	if ctx.Err() != nil || errors.As(err, new(refusal)) {
-		r.follower.Leave(context.WithoutCancel(ctx))
+		r.deal.leave(context.WithoutCancel(ctx))
 	}
 	sessions.Wait()
 	close(over)
@@ -164,7 +161,7 @@ func (r *partitionRoom) around(ctx context.Context, conn *amqp.Connection, _ fun
 }
 
 // close leaves the deal if Run was stopped while it dialled.
-func (r *partitionRoom) close() { r.follower.Leave(context.Background()) }
+func (r *partitionRoom) close() { r.deal.leave(context.Background()) }
 
 // partitionEnd is the end of the session on a partition.
 type partitionEnd struct {

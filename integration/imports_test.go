@@ -28,7 +28,7 @@ var arrows = map[string][]string{
 		"internal/shell"},
 	"consumer": {"counter", "topology", "consumer/internal/acks", "consumer/internal/bound",
 		"consumer/internal/control", "consumer/internal/delay", "consumer/internal/lanes",
-		"consumer/internal/partitions", "counter/rules", "internal/broker", "internal/printable",
+		"counter/rules", "internal/broker", "internal/printable",
 		"internal/pause", "internal/setting"},
 	"deadletter": {"counter", "publisher", "internal/broker",
 		"internal/pause", "internal/printable", "internal/reason", "internal/setting"},
@@ -37,13 +37,12 @@ var arrows = map[string][]string{
 		"internal/printable",
 		"internal/reason", "ops", "internal/setting", "internal/shell"},
 
-	"consumer/internal/acks":       nil, // knows nothing of attempts
-	"consumer/internal/bound":      nil,
-	"consumer/internal/control":    {"counter"},
-	"consumer/internal/delay":      {"consumer/internal/bound", "internal/broker"},
-	"consumer/internal/lanes":      {"consumer/internal/bound", "counter", "counter/rules", "internal/pause"},
-	"consumer/internal/partitions": {"counter/rules"},
-	"counter/rules":                {"internal/printable"}, // knows nothing of stores
+	"consumer/internal/acks":    nil, // knows nothing of attempts
+	"consumer/internal/bound":   nil,
+	"consumer/internal/control": {"counter"},
+	"consumer/internal/delay":   {"consumer/internal/bound", "internal/broker"},
+	"consumer/internal/lanes":   {"consumer/internal/bound", "counter", "counter/rules", "internal/pause"},
+	"counter/rules":             {"internal/printable"}, // knows nothing of stores
 
 	"internal/printable": nil,
 	"internal/setting":   nil,

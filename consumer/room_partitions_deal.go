@@ -1,0 +1,81 @@
+package consumer
+
+import (
+	"context"
+	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
+)
+
+const (
+	// dealEvery is the time between two reads of the deal.
+	dealEvery = time.Second
+	// dealTimeout bounds a read, which takes two requests if the deal changes, and several to a database.
+	dealTimeout = time.Second
+	// dealLeaving bounds the last report. If that is lost, the partitions of this process wait until its lease ends.
+	dealLeaving = 2 * time.Second
+	// dealAlone is the time after its last read at which a process consumes all partitions, because the others may be
+	// gone.
+	dealAlone = 30 * time.Second
+)
+
+// deal has the partitions that this process shall consume, by its last read. All sessions of a Run share it, one after
+// the other. One goroutine at a time uses it.
+type deal struct {
+	settings // of the session on the queue
+
+	me     rules.DealRead
+	since  time.Time // of the last read that succeeded, or of begin if that is later
+	failed bool      // the last read failed
+	known  bool      // me.Consumes is known: a read succeeded, or all have failed for as long as dealAlone
+}
+
+func newDeal(s settings) *deal {
+	return &deal{settings: s, me: rules.DealRead{Token: token(tokens.Add(1)).String(), Consumer: s.Name,
+		Partitions: s.Partitions}}
+}
+
+// begin is called before the first read on a connection to the broker. Without a connection the deal is not read, so
+// that the lease of this process ends.
+func (f *deal) begin() { f.since, f.failed, f.me.Left = time.Now(), false, false }
+
+// read reads the deal. If the store does not reply, its last reply stands. After 30 s without a reply the process
+// consumes all partitions: the broker gives it those that no other process consumes.
+func (f *deal) read(ctx context.Context) {
+	reading, cancel := context.WithTimeout(ctx, dealTimeout)
+	defer cancel()
+	mine, err := f.Counter.Deal(reading, f.vhost, f.Queue, f.me)
+	switch {
+	case err == nil:
+		if f.failed {
+			f.Logger.Info("the store deals the partitions again", "queue", f.Queue)
+		}
+		f.since, f.failed, f.known, f.me.Consumes = time.Now(), false, true, mine
+		return
+	case ctx.Err() != nil:
+		return
+	case !f.failed:
+		f.Logger.Warn("reading the deal of partitions failed; the last one stands", "queue", f.Queue, "error", err)
+	}
+	f.failed = true
+	if time.Since(f.since) >= dealAlone && len(f.me.Consumes) < f.Partitions {
+		f.Logger.Warn("reading the deal has failed for long: consuming all partitions that no other process consumes",
+			"queue", f.Queue, "error", err)
+		f.known, f.me.Consumes = true, make([]int, f.Partitions)
+		for i := range f.me.Consumes {
+			f.me.Consumes[i] = i
+		}
+	}
+}
+
+// leave tells the store that this process consumes no more, so that the others need not wait for its lease. If the
+// store does not reply, the lease ends by itself. A second call does nothing until begin is called.
+func (f *deal) leave(ctx context.Context) {
+	if f.me.Left {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, dealLeaving)
+	defer cancel()
+	f.me.Left = true
+	_, _ = f.Counter.Deal(ctx, f.vhost, f.Queue, f.me)
+}
