@@ -24,10 +24,10 @@ func FuzzFields(f *testing.F) {
 		c.Isolation = Isolation(isolation)
 		c.HandlerTimeout, c.ConsumerTimeout, c.DrainTimeout = time.Duration(handler), time.Duration(consuming),
 			time.Duration(draining)
-		s, err := c.prepared(&amqp.Connection{}, nil)
-		if err != nil {
+		if c.validate(&amqp.Connection{}) != nil {
 			return
 		}
+		s := newSession(c.withDefaults(), "", nil)
 		switch set := s.Consumer; {
 		case set.Queue == "" || s.vhost == "" || set.Name == "":
 			t.Errorf("a name is empty: %+v", set)

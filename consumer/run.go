@@ -138,16 +138,6 @@ func (c *Consumer) Consume(ctx context.Context, conn *amqp.Connection) error {
 	return c.onConnection(ctx, conn, &kept, func(*session) {})
 }
 
-// prepared returns a session of a validated copy with every default in place. It follows one with the rooms before.
-func (c *Consumer) prepared(conn *amqp.Connection, before rooms) (*session, error) {
-	if err := c.validate(conn); err != nil {
-		return nil, refusal{err}
-	}
-	s := newSession(c.withDefaults(), conn.Config.Vhost, before)
-	s.route = s.newRoute(conn)
-	return s, nil
-}
-
 // deadLettersFrom returns when the nth session of Run, or of a partition, may send dead letters. failed is when an
 // attempt to consume failed last.
 func deadLettersFrom(n int, now, failed time.Time) time.Time {
@@ -184,23 +174,21 @@ func (c *Consumer) runSession(ctx context.Context, dial func(context.Context) (*
 func (c *Consumer) onConnection(ctx context.Context, conn *amqp.Connection, kept *rooms,
 	setUp func(*session)) error {
 	for {
-		s, err := c.prepared(conn, *kept)
-		if err != nil {
-			return err
+		if err := c.validate(conn); err != nil {
+			return refusal{err}
 		}
-		*kept = s.rooms
+		s := newSession(c.withDefaults(), conn.Config.Vhost, *kept)
+		s.route, *kept = s.newRoute(conn), s.rooms
 		setUp(s)
-		if again, err := s.checkAndConsume(ctx, conn); !again || err != nil || ctx.Err() != nil {
+		err := s.checked(ctx, conn)
+		again := false
+		if err == nil {
+			again, err = s.amidRooms(ctx, conn, func(ctx context.Context) error { return s.consume(ctx, conn) })
+		}
+		if !again || err != nil || ctx.Err() != nil {
 			return err
 		}
 	}
-}
-
-func (s *session) checkAndConsume(ctx context.Context, conn *amqp.Connection) (again bool, err error) {
-	if err := s.checked(ctx, conn); err != nil {
-		return false, err
-	}
-	return s.amidRooms(ctx, conn, func(ctx context.Context) error { return s.consume(ctx, conn) })
 }
 
 // amidRooms calls consume with the rooms around it, in a context that s.end ends. It reports whether another session on
