@@ -48,12 +48,12 @@ func newLaneRoom(s *session, before rooms) room {
 	return r
 }
 
-// check refuses a queue with blocked lanes to a session that would not block them. If the store does not reply, its
+// around refuses a queue with blocked lanes to a session that would not block them. If the store does not reply, its
 // last number stands. If it never replied, the session begins, unless the error says that the store never will.
-func (r *laneRoom) check(ctx context.Context, conn *amqp.Connection) error {
+func (r *laneRoom) around(ctx context.Context, conn *amqp.Connection, consume func(context.Context) error) error {
 	if r.blocked != nil {
 		r.keepsDeaths = broker.VersionOf(conn).Before(4, 0)
-		return nil
+		return consume(ctx)
 	}
 	err := r.count(ctx)
 	if failed := new(counter.StoreError); errors.As(err, &failed) && neverServes(err) {
@@ -61,7 +61,7 @@ func (r *laneRoom) check(ctx context.Context, conn *amqp.Connection) error {
 	}
 	n := r.last.Load()
 	if n == 0 {
-		return nil
+		return consume(ctx)
 	}
 	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its %w, and their new messages would overtake the "+
 		"dead letters: set HoldLanes and Lane to consume it, or release the lanes (strikes lane list)", r.s.Queue, n,
