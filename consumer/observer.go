@@ -113,21 +113,16 @@ func (s *settings) log(ctx context.Context, level slog.Level, d *delivery, e Eve
 		e.Limit = 1 // it gets one attempt
 	}
 	attrs := []slog.Attr{slog.String("outcome", string(e.Outcome)), slog.String("queue", e.Queue), id}
-	if e.Partition != "" {
-		attrs = append(attrs, slog.String("partition", e.Partition))
+	add := func(known bool, a slog.Attr) {
+		if known {
+			attrs = append(attrs, a)
+		}
 	}
-	if e.Attempt > 0 {
-		attrs = append(attrs, slog.Int("attempt", e.Attempt))
-	}
-	if e.Limit > 0 {
-		attrs = append(attrs, slog.Int("limit", e.Limit))
-	}
-	if e.Cause != "" {
-		attrs = append(attrs, slog.String("cause", string(e.Cause)))
-	}
-	if e.Wait > 0 {
-		attrs = append(attrs, slog.Duration("wait", e.Wait))
-	}
+	add(e.Partition != "", slog.String("partition", e.Partition))
+	add(e.Attempt > 0, slog.Int("attempt", e.Attempt))
+	add(e.Limit > 0, slog.Int("limit", e.Limit))
+	add(e.Cause != "", slog.String("cause", string(e.Cause)))
+	add(e.Wait > 0, slog.Duration("wait", e.Wait))
 	switch {
 	case d.outcome.failed != nil:
 		attrs = append(attrs, slog.String("error", d.outcome.failed.message))

@@ -17,9 +17,6 @@ import (
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
-// CopyHeader is the header with the number of a copy that waited in a delay queue, an int64 from 1. Do not set it.
-const CopyHeader = broker.CopyHeader
-
 // DefaultDelayAbove is DelayAbove if that is zero: one minute.
 const DefaultDelayAbove = time.Minute
 

@@ -28,7 +28,7 @@ func TestCopyOfForeignHeaders(t *testing.T) {
 		"its own":            {"m1", read{"1@1700000000 header:g", "1.1", 3, 1_700_000_001_000_000}},
 		"of another message": {"m2", read{"1@1700000000", "", 3, 1_700_000_001_000_000}},
 	} {
-		from := amqp.Table{GenerationHeader: "g", broker.PositionHeader: "1.1", CopyHeader: int64(2),
+		from := amqp.Table{GenerationHeader: "g", broker.PositionHeader: "1.1", broker.CopyHeader: int64(2),
 			FenceHeader: int64(9), "mine": "kept"}
 		from["x-death"] = []any{death("orders", "rejected", int64(1), time.Unix(1_700_000_000, 0))}
 		d := &amqp.Delivery{MessageId: "m1", Headers: written(from, tc.id)}

@@ -18,10 +18,6 @@ import (
 	"github.com/strikesmq/strikes/internal/pause"
 )
 
-// PositionHeader is the header for the position of a replayed message in its lane, a string. `strikes lane replay` sets
-// it. See Consumer.HoldLanes.
-const PositionHeader = broker.PositionHeader
-
 // ErrLanesBlocked says that a queue with blocked lanes was refused to a consumer without HoldLanes.
 var ErrLanesBlocked = errors.New("lanes are blocked")
 

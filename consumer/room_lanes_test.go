@@ -256,7 +256,7 @@ func TestAMessageThatDiedSinceItsPositionIsNotSuperseded(t *testing.T) {
 		need(t, errOf(store.DropPositions(t.Context(), "/", "orders", "a", []counter.Position{position})))
 		s := sessionOn(store, Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "a" }})
 		need(t, find[*laneRoom](s.rooms).blocked.Own(t.Context(), func(context.Context) error { return nil }))
-		headers := amqp.Table{PositionHeader: position.String()}
+		headers := amqp.Table{broker.PositionHeader: position.String()}
 		if died {
 			headers["x-death"] = []any{amqp.Table{"queue": "orders", "reason": "rejected", "count": int64(1),
 				"time": time.Unix(1_700_000_000, 0)}}

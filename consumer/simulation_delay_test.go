@@ -93,7 +93,7 @@ func (s *simSession) sendCopy(ctx context.Context, delayQueue, _ string, copied 
 // numberOfCopy tells the copies apart that one session sends.
 func numberOfCopy(copied amqp.Publishing) int64 {
 	sum := fnv.New32()
-	fmt.Fprint(sum, copied.CorrelationId, copied.Headers[CopyHeader], copied.Headers[FenceHeader])
+	fmt.Fprint(sum, copied.CorrelationId, copied.Headers[broker.CopyHeader], copied.Headers[FenceHeader])
 	return int64(sum.Sum32())
 }
 
@@ -130,7 +130,7 @@ func (w *simWorld) wait(s *simSession, delayQueue string, copied amqp.Publishing
 		body: copied.Body}
 	w.broker.waiting = append(w.broker.waiting, &simWaiting{m, time.Now().Add(broker.DelayQueues[i].TTL)})
 	w.note(audit.Event{Kind: audit.Copied, Process: s.proc.id, Session: s.id, Copy: name, ID: m.id,
-		Seq: int(copied.Headers[CopyHeader].(int64)), Err: delayQueue})
+		Seq: int(copied.Headers[broker.CopyHeader].(int64)), Err: delayQueue})
 }
 
 // expired is a message that a delay queue returns now; nil: none.

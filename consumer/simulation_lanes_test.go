@@ -503,7 +503,7 @@ func (m *simMessage) replays() int64 { return int64(strings.Count(m.name, "'")) 
 // republish publishes a dead letter again. The confirm may be lost.
 func (w *simWorld) republish(m *simMessage, p counter.Position) bool {
 	name := m.name + "'"
-	headers := amqp.Table{GenerationHeader: name, PositionHeader: p.String()}
+	headers := amqp.Table{GenerationHeader: name, broker.PositionHeader: p.String()}
 	again := &simMessage{name: name, id: m.id, headers: written(headers, m.id)}
 	w.broker.queue = append(w.broker.queue, again)
 	w.judge.replays++

@@ -14,7 +14,7 @@ import (
 	"github.com/strikesmq/strikes/publisher"
 )
 
-// PositionHeader of a message that ReplayLane published is its position in its lane. It is consumer.PositionHeader.
+// PositionHeader of a message that ReplayLane published is its position in its lane.
 const PositionHeader = broker.PositionHeader
 
 // Lanes keeps the lanes of queues whose consumers hold them (consumer.Consumer.HoldLanes). A *counter.Admin is one.

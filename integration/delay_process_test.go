@@ -15,6 +15,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/internal/broker"
 )
 
 // delayPoints are where such a process kills itself.
@@ -98,7 +99,7 @@ func (m *mortal) Observe(_ context.Context, e consumer.Event) {
 func (m *mortal) handle(ctx context.Context, d amqp.Delivery) error {
 	a, _ := consumer.AttemptFrom(ctx)
 	event := "attempt"
-	if d.Headers[consumer.CopyHeader] != nil {
+	if d.Headers[broker.CopyHeader] != nil {
 		event = "copy"
 	}
 	if err := m.write(event, d.MessageId, a.Token); err != nil {

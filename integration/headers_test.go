@@ -35,7 +35,7 @@ func TestCopiedPosition(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		l := newLaneQueue(t, "0")
 		l.receive = func(d amqp.Delivery) {
-			if d.MessageId == "0" && d.Headers[consumer.PositionHeader] != nil {
+			if d.MessageId == "0" && d.Headers[broker.PositionHeader] != nil {
 				publishAll(t, followUp(l.name, "follow-up", d))
 			}
 		}
@@ -66,7 +66,7 @@ func TestCopiedPosition(t *testing.T) {
 func TestForgedPositionBlocksNothing(t *testing.T) {
 	t.Parallel()
 	l := newLaneQueue(t)
-	forged := amqp.Publishing{MessageId: "0", Headers: amqp.Table{consumer.PositionHeader: "1.1"}, Body: []byte("x lane")}
+	forged := amqp.Publishing{MessageId: "0", Headers: amqp.Table{broker.PositionHeader: "1.1"}, Body: []byte("x lane")}
 	publishAll(t, publisher.Message{Key: l.name, Publishing: forged})
 	l.publish(t, 1, 6)
 	l.consume(t, nil)
@@ -187,7 +187,7 @@ func TestCopiedReplay(t *testing.T) {
 func TestCopiedCopyNumber(t *testing.T) {
 	t.Parallel()
 	q := newDelayQueue(t)
-	headers := amqp.Table{consumer.CopyHeader: int64(3)}
+	headers := amqp.Table{broker.CopyHeader: int64(3)}
 	broker.WriteFor(headers, q.name, "m", nil)
 	q.send("follow-up", headers)
 	q.send("follow-up", nil)

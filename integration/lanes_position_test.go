@@ -16,6 +16,7 @@ import (
 	"github.com/strikesmq/strikes/counter"
 	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/deadletter"
+	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -215,7 +216,7 @@ func TestReplayLaneDuringTakeover(t *testing.T) {
 				t.Fatalf("%+v, %v; want one replayed, which waits", done, err)
 			}
 			need(t, onChannel(dialer(t), func(ch *amqp.Channel) error {
-				position, _ := getOne(t, ch, queue).Headers[consumer.PositionHeader].(string)
+				position, _ := getOne(t, ch, queue).Headers[broker.PositionHeader].(string)
 				step.Act, step.Number, step.Position = rules.LaneEnter, 2, rules.ParsePosition(position)
 				reply, err := counts.StepLane(t.Context(), step)
 				if reply.Code != rules.LaneRun {
