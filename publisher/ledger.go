@@ -89,21 +89,15 @@ func (l *ledger) noteReturn(r amqp.Return) {
 
 // settle settles o by the broker's answer, or with otherwise if it has not answered. It returns false if o is settled
 // already, or was put back.
-func (l *ledger) settle(o *outgoing, otherwise error) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return o.state == writing && l.settleLocked(o, otherwise)
-}
+func (l *ledger) settle(o *outgoing, otherwise error) bool { return l.settleIn(writing, o, otherwise) }
 
 // withdraw settles o with err if no byte of it was sent, and returns whether it did.
-func (l *ledger) withdraw(o *outgoing, err error) bool {
+func (l *ledger) withdraw(o *outgoing, err error) bool { return l.settleIn(queued, o, err) }
+
+func (l *ledger) settleIn(s state, o *outgoing, otherwise error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return o.state == queued && l.settleLocked(o, err)
-}
-
-func (l *ledger) settleLocked(o *outgoing, otherwise error) bool {
-	if o.state == settled {
+	if o.state != s {
 		return false
 	}
 	o.state, o.err = settled, o.outcome(otherwise)
