@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/strikesmq/strikes/counter"
@@ -51,6 +52,9 @@ func (w *simWorld) operateQueue() bool {
 	first := w.store.memories()[0]
 	now, _ := first.State(context.Background(), "/", "orders")
 	paused := now.Paused
+	if paused != nil && paused.Holding != nil && !isHeld(first, paused.Holding.Message) {
+		w.judge.broken = append(w.judge.broken, paused.Holding.ID+" pauses the queue, and does not hold it")
+	}
 	switch n := w.rng.IntN(10); {
 	case paused != nil && paused.Holding != nil && (w.calm || n < 6):
 		w.decide(paused.Holding.Message)
@@ -68,6 +72,11 @@ func (w *simWorld) operateQueue() bool {
 		return false
 	}
 	return true
+}
+
+func isHeld(s *counter.Memory, m counter.Message) bool {
+	all, _ := s.Get(context.Background(), m.VHost, m.Queue, m.ID)
+	return slices.ContainsFunc(all, func(r counter.Record) bool { return r.Message == m && r.State == counter.StateHeld })
 }
 
 // HoldQueue pauses the queue behind a link that loses, delays and repeats.
