@@ -64,11 +64,11 @@ func (b *fakeBroker) err() error {
 func (b *fakeBroker) All(context.Context) (ops.Overview, error) {
 	seen := b.seen()
 	if err := b.storeAway.Load(); err != nil {
-		s := ops.Summary{Queue: seen.Queue, Ready: &seen.Ready, Consumers: &seen.Consumers}
-		return ops.Overview{Time: seen.Time, Queues: []ops.Summary{s}, Broker: b.err(), Store: *err}, nil
+		s := ops.Status{Queue: seen.Queue, Ready: seen.Ready, Consumers: seen.Consumers}
+		return ops.Overview{Time: seen.Time, Queues: []ops.Status{s}, Broker: b.err(), Store: *err}, nil
 	}
-	s := ops.Summary{Queue: seen.Queue, Ready: &seen.Ready, Consumers: &seen.Consumers, Dead: seen.Dead, StoreSeen: true,
-		Retrying: seen.Blocked, Breaker: seen.Breaker, Paused: seen.Paused}
+	s := ops.Status{Queue: seen.Queue, Ready: seen.Ready, Consumers: seen.Consumers, Dead: seen.Dead, StoreSeen: true,
+		Retrying: seen.Retrying, Breaker: seen.Breaker, Paused: seen.Paused}
 	if len(seen.Blocking) > 0 {
 		s.Head, s.Blocked = &seen.Blocking[0], seen.Time.Sub(seen.Blocking[0].Since)
 	}
@@ -76,7 +76,7 @@ func (b *fakeBroker) All(context.Context) (ops.Overview, error) {
 	if err != nil {
 		s.Ready, s.Consumers, s.Dead.Holds = nil, nil, nil
 	}
-	return ops.Overview{Time: seen.Time, Queues: []ops.Summary{s}, Alarms: b.alarms, Broker: err}, nil
+	return ops.Overview{Time: seen.Time, Queues: []ops.Status{s}, Alarms: b.alarms, Broker: err}, nil
 }
 
 // seen is read while the console takes its samples, and change writes it, so both lock the mutex.
@@ -208,7 +208,7 @@ func hostileStatus() ops.Status {
 	now := time.Now().UTC()
 	holds := 2
 	return ops.Status{
-		Time: now, VHost: "/", Queue: "orders", Ready: 3, Consumers: 1, Blocked: 1,
+		Time: now, VHost: "/", Queue: "orders", Ready: new(3), Consumers: new(1), Retrying: 1,
 		Blocking: []ops.Message{{ID: hostile, State: ops.Ready, Attempt: 2, Limit: 4, Since: now.Add(-12 * time.Minute),
 			Failures: 1, LastError: hostile, Consumer: hostile}},
 		Dead: ops.DeadLetters{Count: 2, Still: 2, Since: now, Queue: "orders.dlq", Holds: &holds,

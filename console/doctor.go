@@ -95,14 +95,14 @@ func (e examination) Wrong() []doctor.Report {
 }
 
 // beyond returns the errors that were found of a queue and that its summary does not show.
-func (e examination) beyond(s ops.Summary) []inspect.Finding {
+func (e examination) beyond(s ops.Status) []inspect.Finding {
 	return slices.DeleteFunc(slices.Clone(e.errors[s.Queue]), func(f inspect.Finding) bool {
 		return slices.ContainsFunc(s.Findings, func(shown inspect.Finding) bool { return shown.Code == f.Code })
 	})
 }
 
 // rank is 0 for the troubles that need a person first. An error that only an examination finds is one of them.
-func (e examination) rank(s ops.Summary) int {
+func (e examination) rank(s ops.Status) int {
 	switch s.Trouble {
 	case ops.TroubleRoute, ops.TroubleBlocked, ops.TroubleUnaccounted, ops.TroubleUnsafe:
 		return 0

@@ -23,7 +23,7 @@ import (
 func TestExamination(t *testing.T) {
 	f := newFixture(t, Options{})
 	f.broker.change(func(s *ops.Status) {
-		s.Consumers, s.Ready, s.Blocked, s.Blocking, s.Dead = 1, 0, 0, nil, ops.DeadLetters{}
+		s.Consumers, s.Ready, s.Retrying, s.Blocking, s.Dead = new(1), new(0), 0, nil, ops.DeadLetters{}
 	})
 	sees := func(path string, want ...string) {
 		t.Helper()
@@ -112,7 +112,7 @@ func TestBrokerAwayOnTheFirstPage(t *testing.T) {
 	} {
 		f := newFixture(t, Options{}, func(b *fakeBroker) {
 			close(b.examine)
-			b.change(func(s *ops.Status) { s.Blocked, s.Blocking, s.Dead.Still = 0, nil, dead })
+			b.change(func(s *ops.Status) { s.Retrying, s.Blocking, s.Dead.Still = 0, nil, dead })
 		})
 		proctest.Eventually(t, 30*time.Second, "an examination", func() bool {
 			return strings.Contains(f.get("/").Body.String(), `<span class="tag good">no error</span>`)
@@ -142,7 +142,7 @@ func TestStoreAwayOnTheFirstPage(t *testing.T) {
 	}
 	t.Run("later", func(t *testing.T) {
 		f := newFixture(t, Options{}, func(b *fakeBroker) { close(b.examine) })
-		f.broker.change(func(s *ops.Status) { s.Dead.Still, s.Blocked = 17, 0 })
+		f.broker.change(func(s *ops.Status) { s.Dead.Still, s.Retrying = 17, 0 })
 		f.changed("orders")
 		says(t, f.get("/").Body.String(), "<dt>Dead letters</dt><dd>17</dd>")
 		proctest.Eventually(t, 30*time.Second, "an examination", func() bool {

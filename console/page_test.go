@@ -264,26 +264,26 @@ func TestHeadlines(t *testing.T) {
 		return ops.Message{ID: "m", State: ops.Ready, Since: now.Add(-d)}
 	}
 	for want, v := range map[string]queueView{
-		"blocked for 12m by 1 message": {Status: ops.Status{Time: now, Blocked: 1,
-			Consumers: 1, Blocking: []ops.Message{ago(12 * time.Minute)}}},
+		"blocked for 12m by 1 message": {Status: ops.Status{Time: now, Retrying: 1,
+			Consumers: new(1), Blocking: []ops.Message{ago(12 * time.Minute)}}},
 		"blocked for 3m by an exhausted message": {Status: ops.Status{Time: now, Holding: &ops.Holding{
 			Since: now.Add(-3 * time.Minute)}, Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
 		"paused for 3m": {Status: ops.Status{Time: now,
 			Paused: &counter.Note{At: now.Add(-3 * time.Minute)}}},
 		"paused, but 1 consumer not stopped yet": {Status: ops.Status{Time: now,
 			Paused: &counter.Note{}, Processes: []ops.Consumer{{Consumer: "a"}}}},
-		"stopped: no consumer, 2 messages ready": {Status: ops.Status{Time: now, Ready: 2}},
-		"1 dead letter unaccounted for": {Status: ops.Status{Time: now, Consumers: 1,
+		"stopped: no consumer, 2 messages ready": {Status: ops.Status{Time: now, Ready: new(2), Consumers: new(0)}},
+		"1 dead letter unaccounted for": {Status: ops.Status{Time: now, Consumers: new(1),
 			Dead: ops.DeadLetters{Missing: 1, Still: 1}}},
-		"nothing blocks it, 1\u202f200 dead letters": {Status: ops.Status{Time: now, Consumers: 1,
+		"nothing blocks it, 1\u202f200 dead letters": {Status: ops.Status{Time: now, Consumers: new(1),
 			Dead: ops.DeadLetters{Still: 1200}}},
-		"dead-letter route broken: no exchange": {Status: ops.Status{Time: now, Consumers: 1,
+		"dead-letter route broken: no exchange": {Status: ops.Status{Time: now, Consumers: new(1),
 			Findings: []inspect.Finding{{Code: inspect.CodeExchangeMissing, Severity: inspect.Error, Seen: "no exchange"}}}},
-		"no dead-letter exchange: rejected messages are lost": {Status: ops.Status{Time: now, Consumers: 1,
+		"no dead-letter exchange: rejected messages are lost": {Status: ops.Status{Time: now, Consumers: new(1),
 			Findings: []inspect.Finding{inspect.Say(inspect.CodeNoDeadLetterExchange, nil)}}},
-		"3 messages waiting, not counted": {Status: ops.Status{Time: now, Consumers: 2,
+		"3 messages waiting, not counted": {Status: ops.Status{Time: now, Consumers: new(2),
 			Waiting: []ops.WaitingMessages{{Messages: 1}, {Messages: 2}}}},
-		"nothing blocks it": {Status: ops.Status{Time: now, Consumers: 1}},
+		"nothing blocks it": {Status: ops.Status{Time: now, Consumers: new(1)}},
 	} {
 		if got := headline(v); got != want {
 			t.Errorf("%q, want %q", got, want)
@@ -399,7 +399,7 @@ func TestDeletedQueuesAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Console{history: &history{queues: map[string][]sample{}}}
 		for _, queue := range []string{"amq.gen-1", "amq.gen-2", "amq.gen-3"} {
-			c.history.add(ops.Summary{Queue: queue})
+			c.history.add(ops.Status{Queue: queue})
 			time.Sleep(40 * time.Minute)
 			c.sweep()
 		}
@@ -497,15 +497,15 @@ func TestHeldQueue(t *testing.T) {
 // TestHeadlineOfAllQueues: an outage comes before queues that are blocked for another reason. Messages that wait
 // because their attempts are not counted are failing too.
 func TestHeadlineOfAllQueues(t *testing.T) {
-	stopped := ops.Summary{Queue: "orders", Retrying: 19, Waiting: &ops.WaitingMessages{Messages: 51}, StoreSeen: true,
+	stopped := ops.Status{Queue: "orders", Retrying: 19, Waiting: []ops.WaitingMessages{{Messages: 51}}, StoreSeen: true,
 		Breaker: &ops.Breaker{Since: time.Now()}, Dead: ops.DeadLetters{Still: 79}}
-	blocked := ops.Summary{Queue: "bills", Blocked: time.Minute, Retrying: 1, StoreSeen: true}
+	blocked := ops.Status{Queue: "bills", Blocked: time.Minute, Retrying: 1, StoreSeen: true}
 	stopped.Dead.Missing, blocked.Dead.Missing = 4, 4 // in one dead-letter queue
-	o := ops.Overview{Queues: []ops.Summary{stopped, blocked, {Queue: "mails", StoreSeen: true}}, Missing: 5}
+	o := ops.Overview{Queues: []ops.Status{stopped, blocked, {Queue: "mails", StoreSeen: true}}, Missing: 5}
 	o.Queues[1].Retrying, o.Queues[1].Forgotten = 4, 3
 	rows := 0
 	for _, q := range o.Queues {
-		rows += line{Summary: q}.Failing()
+		rows += line{Status: q}.Failing()
 	}
 	s := sum(o, examination{}, nil)
 	if s.Failing != 52 || rows != 52 {

@@ -159,20 +159,17 @@ func headline(s queueView) string {
 	add(s.Undecodable != "", "blocked by a message that ends every session")
 	if len(blocking) > 0 {
 		add(true, "blocked for %s by %s", printable.Rough(s.Time.Sub(blocking[0].Since)),
-			plural(s.Blocked-(len(s.Blocking)-len(blocking)), "message"))
+			plural(s.Retrying-(len(s.Blocking)-len(blocking)), "message"))
 	}
-	waiting := 0
-	for _, w := range s.Waiting {
-		waiting += w.Messages
-	}
+	waiting := s.Held().Messages
 	add(waiting > 0, "%s waiting, not counted", plural(waiting, "message"))
 	add(s.Dead.Missing > 0, "%s unaccounted for", plural(s.Dead.Missing, "dead letter"))
 	add(s.BlockedLanes > 0, "%s", plural(s.BlockedLanes, "blocked lane"))
-	if s.Consumers == 0 && s.Paused == nil {
-		ready := fmt.Sprintf("no consumer, %s ready", plural(s.Ready, "message"))
-		add(s.Ready > 0 && len(blocking) == 0, "stopped: %s", ready)
-		add(s.Ready > 0 && len(blocking) > 0, "%s", ready)
-		add(s.Ready == 0, "no consumer")
+	if s.Unconsumed() && s.Paused == nil {
+		ready := fmt.Sprintf("no consumer, %s ready", plural(*s.Ready, "message"))
+		add(*s.Ready > 0 && len(blocking) == 0, "stopped: %s", ready)
+		add(*s.Ready > 0 && len(blocking) > 0, "%s", ready)
+		add(*s.Ready == 0, "no consumer")
 	}
 	if len(blocking) == 0 && s.Undecodable == "" && s.Paused == nil && s.Dead.Missing == 0 {
 		add(len(facts) == 0, "nothing blocks it")

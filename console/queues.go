@@ -19,19 +19,19 @@ import (
 
 // line is a queue of the first page.
 type line struct {
-	ops.Summary
+	ops.Status
 	Now   time.Time
 	Cause *cause            // nil: not known
 	Found []inspect.Finding // errors that the last examination found, and lists of the broker do not show
 }
 
 // Failing is the number of failing messages without the forgotten ones.
-func (l line) Failing() int { return failing(l.Summary) }
+func (l line) Failing() int { return failing(l.Status) }
 
-func failing(s ops.Summary) int { return s.Failing() - s.Forgotten }
+func failing(s ops.Status) int { return s.Failing() - s.Forgotten }
 
 // unheard reports whether the broker has not said its half.
-func unheard(s ops.Summary) bool { return s.Ready == nil && !s.Absent }
+func unheard(s ops.Status) bool { return s.Ready == nil && !s.Absent }
 
 // Facts are the defects of a queue, the worst first.
 func (l line) Facts() (all []ops.Fact) {
@@ -41,10 +41,10 @@ func (l line) Facts() (all []ops.Fact) {
 	if l.Unknown == "" && !l.StoreSeen {
 		all = append(all, ops.Fact{Text: "not known: the store has not answered"})
 	}
-	if unheard(l.Summary) {
+	if unheard(l.Status) {
 		all = append(all, ops.Fact{Text: "not known: ready messages and consumers"})
 	}
-	return append(all, l.Summary.Facts(l.Now)...)
+	return append(all, l.Status.Facts(l.Now)...)
 }
 
 // overview asks for all queues. Without the store it fails, unless there was no earlier overview that had its half.
@@ -83,10 +83,10 @@ func (c *Console) queuesPage(r *http.Request) (page, error) {
 	a := ask(r, c.all, overviewAge)
 	v := queuesView{answer: a, Find: printable.Text(r.FormValue("find"), ""), Examined: c.examined()}
 	from, _ := strconv.Atoi(r.FormValue("from"))
-	found := slices.DeleteFunc(slices.Clone(a.Value.Queues), func(s ops.Summary) bool {
+	found := slices.DeleteFunc(slices.Clone(a.Value.Queues), func(s ops.Status) bool {
 		return !strings.Contains(strings.ToLower(s.Queue), strings.ToLower(v.Find))
 	})
-	slices.SortStableFunc(found, func(a, b ops.Summary) int {
+	slices.SortStableFunc(found, func(a, b ops.Status) int {
 		return cmp.Compare(v.Examined.rank(a), v.Examined.rank(b))
 	})
 	from = min(max(from, 0), len(found))
@@ -269,7 +269,7 @@ type cause struct {
 }
 
 // of returns nil if no reason is known, or none of the dead letters is left.
-func (k cause) of(s ops.Summary) *cause {
+func (k cause) of(s ops.Status) *cause {
 	if k.Group == nil || s.Dead.Still == 0 {
 		return nil
 	}

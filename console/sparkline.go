@@ -33,7 +33,7 @@ type history struct {
 }
 
 // add keeps the present figures of a queue. An open first page reads more often than add keeps.
-func (h *history) add(of ops.Summary) {
+func (h *history) add(of ops.Status) {
 	now := time.Now()
 	s := sample{now, figures{math.NaN(), math.NaN(), float64(failing(of)), 0}, of.Dead.Count}
 	if of.Rates != nil {

@@ -96,8 +96,6 @@ type Summary struct {
 	Records []Record // of Retrying, in no order and without TTL; only Summary returns them
 	Recent  int      // messages dead-lettered so recently that they may be on their way
 
-	Waiting Waiting // of all processes: their messages together, and the report of the message held for longest
-
 	BlockedLanes int     // lanes that are blocked
 	Blocked      Blocked // the dead letters in them that had no attempt
 
@@ -131,9 +129,6 @@ func (a *Admin) Summary(ctx context.Context, vhost, queue string, recent time.Du
 // summarise reads the summary of one queue, and keeps the Records unless they are nil.
 func (a *Admin) summarise(ctx context.Context, of Queue, s *Summary, recent time.Duration) (err error) {
 	if s.QueueState, err = a.state(ctx, of); err == nil {
-		for _, c := range s.Consumers {
-			s.Waiting = s.Waiting.together(c.Waiting)
-		}
 		var counting panics.Group // beside the rest, because a database needs 20 ms to count 100,000 tombstones
 		existing := 0
 		counting.Go(func() (err error) {
@@ -158,6 +153,8 @@ func (a *Admin) summarise(ctx context.Context, of Queue, s *Summary, recent time
 
 func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) error {
 	read, away := 0, false // away: the head is forgotten, or waits in a delay queue
+	holds := func(c ConsumerState) bool { return c.Waiting.Messages > 0 }
+	rests := s.Paused != nil || slices.ContainsFunc(s.Consumers, holds)
 	for p, err := range a.readPages(ctx, of, setIndex, Entry{}, summaryPage, summaryMost+1) {
 		if err != nil {
 			return err
@@ -174,7 +171,7 @@ func (a *Admin) summariseRecords(ctx context.Context, of Queue, s *Summary) erro
 			if s.Records != nil {
 				s.Records = append(s.Records, r)
 			}
-			late := IsForgotten(r, s.Breaker, s.Paused != nil || s.Waiting.Messages > 0, s.Time)
+			late := IsForgotten(r, s.Breaker, rests, s.Time)
 			gone := late || r.OpenToken == "" && r.Due.After(s.Time) && r.Move.Top > 0
 			s.Retrying++
 			s.Forgotten += rules.Flag(late)

@@ -31,16 +31,6 @@ func (h Waiting) text() string {
 // maxWaitingReason is how much is kept of the reason, in bytes.
 const maxWaitingReason = 512
 
-// together adds the report of another process.
-func (h Waiting) together(other Waiting) Waiting {
-	messages := h.Messages + other.Messages
-	if other.For > h.For || h.Messages == 0 {
-		h = other
-	}
-	h.Messages = messages
-	return h
-}
-
 // parseWaiting returns the zero value for a text that it cannot read.
 func parseWaiting(text string) Waiting {
 	words := strings.SplitN(text, " ", 3)

@@ -348,7 +348,7 @@ func (s *shared) inOneRow(management string) (blocked string) {
 			s.t.Log(failed)
 			return false
 		}
-		o.Queues = slices.DeleteFunc(o.Queues, func(one ops.Summary) bool { return !strings.HasPrefix(one.Queue, s.queue) })
+		o.Queues = slices.DeleteFunc(o.Queues, func(one ops.Status) bool { return !strings.HasPrefix(one.Queue, s.queue) })
 		if len(o.Queues) != 1 || o.Queues[0].Queue != s.queue {
 			s.t.Fatalf("rows: %+v", o.Queues)
 		}

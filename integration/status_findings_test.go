@@ -39,7 +39,7 @@ func TestStatusShowsErrors(t *testing.T) {
 			t.Log(failed)
 			return false
 		}
-		seen := map[string]ops.Summary{}
+		seen := map[string]ops.Status{}
 		for _, s := range o.Queues {
 			seen[s.Queue] = s
 		}
@@ -81,7 +81,7 @@ func TestStatusOfSeveralDeadLetterQueues(t *testing.T) {
 	eventually(t, "both queues in the overview", func() bool {
 		o, err := all.All(t.Context())
 		need(t, err)
-		i := slices.IndexFunc(o.Queues, func(s ops.Summary) bool { return s.Queue == queue })
+		i := slices.IndexFunc(o.Queues, func(s ops.Status) bool { return s.Queue == queue })
 		return i >= 0 && slices.ContainsFunc(o.Queues[i].Facts(o.Time), func(f ops.Fact) bool {
 			return f.Text == "dead letters land in 2 queues"
 		})
@@ -101,6 +101,6 @@ func TestStatusCountsWaitingConsumers(t *testing.T) {
 	eventually(t, "both consumers, once the management API has them", func() bool {
 		s, err := all.Collect(t.Context(), ops.Question{Queue: queue})
 		need(t, err)
-		return s.Consumers == 2
+		return *s.Consumers == 2
 	})
 }

@@ -118,7 +118,7 @@ func blocking(r counter.Record, override *counter.Override, s *Status) Message {
 // ready says why no attempt of a message that is ready begins, or that one begins.
 func (s *Status) ready() (text string, begins bool) {
 	switch {
-	case s.Consumers == 0:
+	case s.Unconsumed():
 		return "waits for a consumer", false
 	case s.Paused != nil:
 		return "waits until its queue is resumed", false
@@ -132,7 +132,7 @@ func (s *Status) ready() (text string, begins bool) {
 
 func stateOf(r counter.Record, s *Status) State {
 	switch {
-	case r.OpenToken != "" && s.Consumers == 0:
+	case r.OpenToken != "" && s.Unconsumed():
 		return Left
 	case r.OpenToken != "" && r.OpenMode != counter.ModeShared:
 		return Isolated

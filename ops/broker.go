@@ -56,7 +56,7 @@ func (c *question) askBroker(ctx context.Context, s *Status) error {
 			q.Messages, q.Consumers = q.Messages+p.Ready, q.Consumers+p.Consumers
 		}
 	}
-	s.Ready, s.Consumers = q.Messages, q.Consumers
+	s.Ready, s.Consumers = new(q.Messages), new(q.Consumers)
 	if err := c.findDeadLetterQueue(ctx, s); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 const collectTimeout = 10 * time.Second
 
 // Collector collects the status of the queues of a virtual host, as often as you ask. Collect returns the status of one
-// queue, and All a summary of each. A Collector is not safe for concurrent use.
+// queue, and All that of each. A Collector is not safe for concurrent use.
 type Collector struct {
 	VHost string
 	Store *counter.Admin
@@ -33,7 +33,7 @@ type Collector struct {
 	API     inspect.Need
 	FindAPI func(context.Context, *amqp.Connection, inspect.Need) (inspect.Need, error)
 
-	// Names are the queues that All summarises. Empty means all that the management API lists, except for exclusive
+	// Names are the queues that All shows. Empty means all that the management API lists, except for exclusive
 	// queues, streams, dead-letter queues and delay queues.
 	Names []string
 
@@ -93,7 +93,7 @@ func (c *Collector) connect(ctx context.Context) (release func() bool, err error
 // WithoutStore returns the broker's figures as a text, for the time while the store does not reply. It is escaped.
 func (s Status) WithoutStore() string {
 	return fmt.Sprintf("%s ready, %s, dead letters: %s; the counts of the store are not known",
-		printable.Plural(s.Ready, "message"), printable.Plural(s.Consumers, "consumer"), s.Dead.Holding())
+		printable.Plural(*s.Ready, "message"), printable.Plural(*s.Consumers, "consumer"), s.Dead.Holding())
 }
 
 // Collect asks broker, store and management API about a queue. After an error do not use the Status; a later call may
@@ -115,9 +115,13 @@ func (c *Collector) Collect(ctx context.Context, about Question) (Status, error)
 		return s, fmt.Errorf("%s: %w", s.WithoutStore(), err)
 	}
 	q.askManagement(ctx, &s)
-	s.block(q.Most)
+	s.lead()
+	s.Retrying = len(s.Blocking)
+	if s.Forgotten = min(s.Forgotten, s.Retrying); q.Most > 0 {
+		s.Blocking = s.Blocking[:min(q.Most, s.Retrying)]
+	}
 	s.Dead.judge()
 	q.examine(ctx, &s)
-	s.Dead.suppose(s.Findings, s.Consumers, s.Unacked)
+	s.Dead.suppose(s.Findings, *s.Consumers, s.Unacked)
 	return s, nil
 }

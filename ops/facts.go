@@ -18,7 +18,7 @@ type Fact struct {
 const longestFact = 200
 
 // Facts returns the defects of a queue, the worst first, and other facts that its figures do not show.
-func (s Summary) Facts(now time.Time) (all []Fact) {
+func (s Status) Facts(now time.Time) (all []Fact) {
 	add := func(is bool, class, format string, args ...any) {
 		if is {
 			all = append(all, Fact{fmt.Sprintf(format, args...), class})
@@ -58,7 +58,7 @@ func (s Summary) Facts(now time.Time) (all []Fact) {
 	} else if n := s.Unattended(); n > 0 {
 		add(true, "bad", "no consumer, %s ready", printable.Plural(n, "message"))
 	}
-	if w := s.Waiting; w != nil {
+	if w := s.Held(); w.Messages > 0 {
 		why := ""
 		if w.Why != "" && w.Why != said {
 			why = ": " + printable.Line(w.Why, longestFact)

@@ -14,7 +14,7 @@ import (
 type Overview struct {
 	Time   time.Time `json:"time"` // by the store
 	VHost  string    `json:"vhost"`
-	Queues []Summary `json:"queues"`
+	Queues []Status  `json:"queues"`
 
 	// of the virtual host; empty: it has none, or the management API did not list them
 	DelayQueues []DelayQueue `json:"delay_queues,omitempty"`
@@ -27,53 +27,6 @@ type Overview struct {
 
 	Broker error `json:"-"` // why the broker did not say all: a later All may succeed
 	Store  error `json:"-"` // why the store said nothing
-}
-
-// Summary is a queue of an Overview. Broker and store say one half each.
-type Summary struct {
-	VHost   string  `json:"vhost"`
-	Queue   string  `json:"queue"`
-	Trouble Trouble `json:"trouble,omitempty"` // the worst
-	Absent  bool    `json:"-"`                 // the broker has no such queue: the rest comes from the store alone
-
-	// the deleted queue whose dead letters it takes; empty: it is a queue of its own
-	DeadLettersOf string `json:"dead_letters_of,omitempty"`
-
-	Ready     *int   `json:"ready,omitempty"` // nil: the broker did not say; so are the next ones
-	Unacked   *int   `json:"unacked,omitempty"`
-	Consumers *int   `json:"consumers,omitempty"`
-	Rates     *Rates `json:"rates,omitempty"`
-
-	Partitions []Partition `json:"partitions,omitempty"` // empty: the queue is not partitioned
-
-	Head *Message `json:"head,omitempty"` // the message that blocks for longest
-	// for how long it has blocked; zero if no message does, or only ones that are forgotten or wait in a delay queue
-	Blocked   time.Duration `json:"-"`
-	Retrying  int           `json:"retrying"` // messages with a counted failure or crash, or whose attempt is in the store
-	Forgotten int           `json:"forgotten,omitempty"`
-	// messages whose attempts are not counted, in all processes together; Since is that of the longest wait
-	Waiting *WaitingMessages `json:"waiting,omitempty"`
-	Dead    DeadLetters      `json:"dead_lettered"`
-
-	// Findings are errors that the lists of the management API show. The doctor finds more: it looks at each queue.
-	Findings []inspect.Finding `json:"findings,omitempty"`
-
-	BlockedLanes int `json:"blocked_lanes,omitempty"`
-	Silent       int `json:"silent,omitempty"` // processes that have stopped asking the store
-
-	Breaker *Breaker      `json:"breaker,omitempty"` // nil: it is closed
-	Stopped time.Duration `json:"-"`                 // for how long no message has succeeded; 0: its breaker is closed
-
-	Paused      *counter.Note `json:"paused,omitempty"`
-	Limit       *Limit        `json:"limit,omitempty"`
-	Undecodable string        `json:"undecodable,omitempty"` // the note of consumers, of the last minute
-
-	// other queues whose dead letters land in Dead.Queue: Missing is of all together
-	Sharing   int  `json:"sharing,omitempty"`
-	StoreSeen bool `json:"-"`                 // the store said its half
-	Partial   bool `json:"partial,omitempty"` // the store has more records than were read
-	// why the store's half is not known, of this queue alone: its figures are 0 or too low
-	Unknown string `json:"unknown,omitempty"`
 }
 
 // Trouble is a kind of defect of a queue.
@@ -100,7 +53,7 @@ var troubles = []Trouble{TroubleRoute, TroubleBlocked, TroubleUnaccounted, Troub
 // blockedAfter is how long a message may block before it is trouble.
 const blockedAfter = time.Minute
 
-func (s *Summary) ofBroker(seen sight, name string, partitions []string) {
+func (s *Status) ofBroker(seen sight, name string, partitions []string) {
 	l, known := seen.loads[name]
 	for _, partition := range partitions {
 		one, exists := seen.loads[partition]
@@ -122,55 +75,45 @@ func (s *Summary) ofBroker(seen sight, name string, partitions []string) {
 	s.Findings = seen.found[name]
 }
 
-func (s *Summary) ofStore(kept counter.Summary) {
-	s.Retrying, s.Forgotten, s.Partial = kept.Retrying, kept.Forgotten, kept.Partial
+func (s *Status) ofStore(kept counter.Summary) {
+	s.Time, s.Partial = kept.Time, kept.Partial
 	if kept.Err != nil {
 		s.Unknown = kept.Err.Error()
 	}
 	s.StoreSeen = !kept.Time.IsZero() && kept.Err == nil
 	s.Dead.counted(kept)
-	s.BlockedLanes, s.Undecodable = kept.BlockedLanes, kept.Undecodable
-	for _, process := range seen(kept.Consumers, kept.Time) {
+	s.BlockedLanes, s.Undecodable, s.breaker = kept.BlockedLanes, kept.Undecodable, kept.Breaker
+	s.Waiting, s.Processes = waitingBy(kept.Consumers), seen(kept.Consumers, kept.Time)
+	for _, process := range s.Processes {
 		if process.Silence() != "" {
 			s.Silent++
 		}
 	}
-	if kept.Waiting.Messages > 0 {
-		s.Waiting = &WaitingMessages{Messages: kept.Waiting.Messages, Since: kept.Time.Add(-kept.Waiting.For),
-			Why: kept.Waiting.Why}
-	}
 	if s.Breaker = breakerOf(kept.Breaker, kept.Time); s.Breaker.Stops() {
 		s.Stopped = max(kept.Time.Sub(s.Breaker.Since), 0)
 	}
-	if kept.Paused != nil {
-		s.Paused = &kept.Paused.Note
+	if p := kept.Paused; p != nil {
+		s.Paused = &p.Note
+		if h := p.Holding; h != nil {
+			s.Holding = &Holding{ID: h.ID, Cause: h.Cause, Since: p.At}
+		}
 	}
 	if kept.Override != nil {
 		s.Limit = new((&Queue{VHost: s.VHost, Name: s.Queue}).LimitOf(*kept.Override))
 	}
-	if kept.Head == nil {
-		return
+	s.Retrying, s.Forgotten = kept.Retrying, kept.Forgotten
+	records := kept.Records
+	if records == nil && kept.Head != nil {
+		records = []counter.Record{*kept.Head}
 	}
-	at := Status{Time: kept.Time, Consumers: 1, Breaker: s.Breaker, breaker: kept.Breaker}
-	at.pausedBy(kept.Paused)
-	if s.Consumers != nil {
-		at.Consumers = *s.Consumers
-	}
-	if s.Waiting != nil {
-		at.Waiting = []WaitingMessages{*s.Waiting}
-	}
-	head := blocking(*kept.Head, kept.Override, &at)
-	if s.Ready != nil && s.Unacked != nil && *s.Ready+*s.Unacked == 0 && head.left(kept.Time) {
-		return
-	}
-	if s.Head = &head; head.State != Forgotten && !head.Moved {
-		s.Blocked = max(kept.Time.Sub(head.Since), 0)
+	for _, r := range records {
+		s.Blocking = append(s.Blocking, blocking(r, kept.Override, s))
 	}
 }
 
 // judge accounts for the dead letters, and puts the worst queue first.
 func (o *Overview) judge(seen sight) {
-	sharing := map[string][]*Summary{}
+	sharing := map[string][]*Status{}
 	for i := range o.Queues {
 		s := &o.Queues[i]
 		if s.Dead.Queue != "" && o.Store == nil && s.Unknown == "" {
@@ -191,7 +134,7 @@ func (o *Overview) judge(seen sight) {
 
 // account compares the messages that queues dead-lettered with those in their shared dead-letter queue. It returns the
 // number of missing dead letters.
-func account(of []*Summary, at DeadLetters) int64 {
+func account(of []*Status, at DeadLetters) int64 {
 	for _, s := range of {
 		at.Count, at.Removed, at.recent = at.Count+s.Dead.Count, at.Removed+s.Dead.Removed, at.recent+s.Dead.recent
 		at.Waiting, at.Expired, at.Blocked = at.Waiting+s.Dead.Waiting, at.Expired+s.Dead.Expired, at.Blocked+s.Dead.Blocked
@@ -211,12 +154,12 @@ func account(of []*Summary, at DeadLetters) int64 {
 	return at.Missing
 }
 
-func (s *Summary) trouble(now time.Time) Trouble {
+func (s *Status) trouble(now time.Time) Trouble {
 	switch {
 	case slices.ContainsFunc(s.Findings, losesDeadLetters):
 		return TroubleRoute
 	case s.Blocked > blockedAfter, s.Stopped > blockedAfter,
-		s.Waiting != nil && now.Sub(s.Waiting.Since) > blockedAfter, s.Undecodable != "", s.Unknown != "",
+		len(s.Waiting) > 0 && now.Sub(s.Waiting[0].Since) > blockedAfter, s.Undecodable != "", s.Unknown != "",
 		slices.ContainsFunc(s.Findings, func(f inspect.Finding) bool { return f.Code == inspect.CodeNodeDown }):
 		return TroubleBlocked
 	case s.Dead.Missing > 0:
@@ -236,14 +179,14 @@ func (s *Summary) trouble(now time.Time) Trouble {
 }
 
 // worse puts the queue first that needs a person more.
-func worse(a, b Summary) int {
-	since := func(s Summary) int64 {
+func worse(a, b Status) int {
+	since := func(s Status) int64 {
 		if s.Dead.Still == 0 {
 			return 1<<63 - 1
 		}
 		return s.Dead.Since.UnixMilli()
 	}
-	ready := func(s Summary) int {
+	ready := func(s Status) int {
 		if s.Ready == nil {
 			return 0
 		}
@@ -257,12 +200,7 @@ func worse(a, b Summary) int {
 
 // Failing returns how many messages fail, at least. Some of Waiting may be in Retrying too, and the store does not know
 // which.
-func (s Summary) Failing() int {
-	if s.Waiting == nil {
-		return s.Retrying
-	}
-	return max(s.Retrying, s.Waiting.Messages)
-}
+func (s Status) Failing() int { return max(s.Retrying, s.Held().Messages) }
 
 // Failed returns the errors of the servers that could not be asked, or nil.
 func (o Overview) Failed() error { return errors.Join(o.Broker, o.Store) }

@@ -3,6 +3,7 @@ package ops
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +26,7 @@ func TestSilentProcesses(t *testing.T) {
 	state := atNoon
 	state.Consumers = []counter.ConsumerState{{Consumer: "a", Seen: earlierBy(time.Second)},
 		{Consumer: "b", Seen: earlierBy(19 * time.Second)}}
-	s := Summary{Queue: "orders"}
+	s := Status{Queue: "orders"}
 	if s.ofStore(counter.Summary{QueueState: state}); s.Silent != 1 {
 		t.Errorf("%d silent processes", s.Silent)
 	}
@@ -38,45 +39,48 @@ func TestSilentProcesses(t *testing.T) {
 
 // TestWorstFirst: a queue that needs a person more comes first.
 func TestWorstFirst(t *testing.T) {
-	failing := func(name string, ago time.Duration) Summary {
-		s := Summary{Queue: name}
+	failing := func(name string, ago time.Duration) Status {
+		s := Status{Queue: name}
 		s.ofStore(counter.Summary{QueueState: atNoon, Retrying: 1, Head: &counter.Record{Failures: 1,
 			FirstTime: earlierBy(ago), Due: noon}})
+		s.lead()
 		return s
 	}
-	dead := func(name string, missing int64) Summary {
-		return Summary{Queue: name, Dead: DeadLetters{Count: 3, Still: 3, Missing: missing}}
+	dead := func(name string, missing int64) Status {
+		return Status{Queue: name, Dead: DeadLetters{Count: 3, Still: 3, Missing: missing}}
 	}
-	waiting := func(name string, ready, consumers int) Summary {
-		return Summary{Queue: name, Ready: &ready, Consumers: &consumers}
+	waiting := func(name string, ready, consumers int) Status {
+		return Status{Queue: name, Ready: &ready, Consumers: &consumers}
 	}
-	held := func(name string, ago time.Duration) Summary {
-		s := Summary{Queue: name}
-		s.ofStore(counter.Summary{QueueState: atNoon, Waiting: counter.Waiting{Messages: 1, For: ago}})
+	held := func(name string, ago time.Duration) Status {
+		s := Status{Queue: name}
+		state := atNoon
+		state.Consumers = []counter.ConsumerState{{Seen: noon, Waiting: counter.Waiting{Messages: 1, For: ago}}}
+		s.ofStore(counter.Summary{QueueState: state})
 		return s
 	}
 	want := []struct {
-		s       Summary
+		s       Status
 		trouble Trouble
 	}{
-		{Summary{Queue: "broken", Findings: []inspect.Finding{inspect.Say(inspect.CodeNoDeadLetterExchange, nil)}},
+		{Status{Queue: "broken", Findings: []inspect.Finding{inspect.Say(inspect.CodeNoDeadLetterExchange, nil)}},
 			TroubleRoute},
 		{failing("hours", time.Hour), TroubleBlocked},
 		{failing("minutes", 2*time.Minute), TroubleBlocked},
 		{held("held", 2*time.Minute), TroubleBlocked},
-		{Summary{Queue: "undecodable", Undecodable: "its headers are too deep"}, TroubleBlocked},
-		{Summary{Queue: "without a majority", Findings: []inspect.Finding{inspect.Say(inspect.CodeNodeDown, nil)}},
+		{Status{Queue: "undecodable", Undecodable: "its headers are too deep"}, TroubleBlocked},
+		{Status{Queue: "without a majority", Findings: []inspect.Finding{inspect.Say(inspect.CodeNodeDown, nil)}},
 			TroubleBlocked},
 		{dead("lost more", 2), TroubleUnaccounted},
 		{dead("lost", 1), TroubleUnaccounted},
-		{Summary{Queue: "limit", Findings: []inspect.Finding{inspect.Say(inspect.CodeLimitLow, nil)}}, TroubleUnsafe},
+		{Status{Queue: "limit", Findings: []inspect.Finding{inspect.Say(inspect.CodeLimitLow, nil)}}, TroubleUnsafe},
 		{waiting("full", 9, 0), TroubleStopped},
 		{waiting("filling", 1, 0), TroubleStopped},
-		{Summary{Queue: "held", BlockedLanes: 1, Retrying: 1}, TroubleLanes},
+		{Status{Queue: "held", BlockedLanes: 1, Retrying: 1}, TroubleLanes},
 		{failing("seconds", 5*time.Second), TroubleRetrying},
 		{held("not counted", 5*time.Second), TroubleRetrying},
 		{dead("dead", 0), TroubleDead},
-		{Summary{Queue: "gone.dlq", DeadLettersOf: "gone", Ready: new(1), Consumers: new(0)}, TroubleDead},
+		{Status{Queue: "gone.dlq", DeadLettersOf: "gone", Ready: new(1), Consumers: new(0)}, TroubleDead},
 		{waiting("busy", 9, 1), TroubleNone},
 		{waiting("idle", 0, 0), TroubleNone},
 	}
@@ -92,11 +96,27 @@ func TestWorstFirst(t *testing.T) {
 	}
 }
 
+// TestHeld: what processes hold is counted together, with the reason of the longest wait.
+func TestHeld(t *testing.T) {
+	state := atNoon
+	for i, w := range []counter.Waiting{{Messages: 2, For: time.Minute, Why: "503"}, {Messages: 3, For: time.Hour,
+		Why: "out of reach"}, {}} {
+		state.Consumers = append(state.Consumers, counter.ConsumerState{Consumer: fmt.Sprint(i), Seen: noon, Waiting: w})
+	}
+	var s Status
+	s.ofStore(counter.Summary{QueueState: state, Retrying: 1})
+	want := WaitingMessages{Messages: 5, Since: earlierBy(time.Hour), Why: "out of reach"}
+	if diff := cmp.Diff(want, s.Held()); diff != "" || s.Failing() != 5 {
+		t.Errorf("%d fail: %s", s.Failing(), diff)
+	}
+}
+
 // TestForgottenDoesNotBlock: a message that no consumer takes says nothing about the queue's head.
 func TestForgottenDoesNotBlock(t *testing.T) {
-	var s Summary
+	var s Status
 	s.ofStore(counter.Summary{QueueState: atNoon, Retrying: 1, Forgotten: 1, Head: &counter.Record{Failures: 1,
 		FirstTime: earlierBy(time.Hour), Due: earlierBy(time.Hour)}})
+	s.lead()
 	if s.Blocked != 0 || s.Head.State != Forgotten || s.trouble(noon) != TroubleNone {
 		t.Errorf("%+v, trouble %q", s, s.trouble(noon))
 	}
@@ -124,7 +144,7 @@ func TestAccount(t *testing.T) {
 		"on the way":     {broker.Load{Ready: 1}, late, counter.Summary{}, 0, 0, 0},
 		"being consumed": {broker.Load{Ready: 1, Unacked: 1}, dead(3, 0, 0), dead(3, 0, 0), 0, 3, 0},
 	} {
-		o := Overview{Time: noon, Queues: []Summary{{Queue: "a"}, {Queue: "b"}}}
+		o := Overview{Time: noon, Queues: []Status{{Queue: "a"}, {Queue: "b"}}}
 		seen := sight{
 			listed: map[string]broker.Listed{"dlq": {Load: tc.at}, "a": {}, "b": {}},
 			loads:  map[string]broker.Load{"a": {}, "b": {}},
@@ -153,7 +173,7 @@ func TestAccount(t *testing.T) {
 
 // TestUnrecordedInTheOverview: dead letters that the store does not know, as after it lost its data, are trouble too.
 func TestUnrecordedInTheOverview(t *testing.T) {
-	o := Overview{Time: noon, Queues: []Summary{{Queue: "quiet"}, {Queue: "q"}}}
+	o := Overview{Time: noon, Queues: []Status{{Queue: "quiet"}, {Queue: "q"}}}
 	o.Queues[1].Dead.Queue = "q.dlq"
 	o.judge(sight{listed: map[string]broker.Listed{"q.dlq": {Load: broker.Load{Ready: 3}}}})
 	if s := o.Queues[0]; s.Queue != "q" || s.Dead.Unrecorded != 3 || s.Trouble != TroubleDead {

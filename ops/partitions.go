@@ -100,7 +100,7 @@ func (c *question) askPartitioned(ctx context.Context, s *Status, kept *counter.
 func (c *question) load(ctx context.Context, s *Status) (sum broker.Load, err error) {
 	if len(s.Partitions) == 0 {
 		sum, err = doctor.Measure(ctx, c.conn, c.API.For(c.Queue))
-		s.Consumers = withWaiting(s.Consumers, sum.Consumers)
+		*s.Consumers = withWaiting(*s.Consumers, sum.Consumers)
 		return sum, err
 	}
 	for i := range s.Partitions {
@@ -113,7 +113,7 @@ func (c *question) load(ctx context.Context, s *Status) (sum broker.Load, err er
 			return broker.Load{}, err
 		}
 		waiting := withWaiting(p.Consumers, one.Consumers) - p.Consumers
-		p.Unacked, p.Consumers, s.Consumers = &one.Unacked, p.Consumers+waiting, s.Consumers+waiting
+		p.Unacked, p.Consumers, *s.Consumers = &one.Unacked, p.Consumers+waiting, *s.Consumers+waiting
 		sum = sum.With(one)
 	}
 	return sum, nil
@@ -129,7 +129,7 @@ func withWaiting(byAMQP, byAPI int) int {
 }
 
 // Unattended is how many messages wait in the queue, or in partitions of it, without a consumer.
-func (s Summary) Unattended() (n int) {
+func (s Status) Unattended() (n int) {
 	switch {
 	case s.Ready == nil || s.Consumers == nil || s.DeadLettersOf != "":
 		return 0

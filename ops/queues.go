@@ -28,10 +28,10 @@ const (
 	asked = 16
 )
 
-// All summarises the queues, the worst first. A server that could not be asked is an error in the Overview, and
-// the rest is still there. All itself fails only if ctx is done. It takes 7 s at most.
+// All returns the status of each queue, the worst first. A server that could not be asked is an error in the Overview,
+// and the rest is still there. All itself fails only if ctx is done. It takes 7 s at most.
 func (c *Collector) All(ctx context.Context) (Overview, error) {
-	o := Overview{VHost: c.VHost, Time: time.Now().UTC(), Queues: []Summary{}}
+	o := Overview{VHost: c.VHost, Time: time.Now().UTC(), Queues: []Status{}}
 	seen, err := c.askBroker(ctx)
 	o.Broker = err
 	names := c.wanted()
@@ -51,10 +51,12 @@ func (c *Collector) All(ctx context.Context) (Overview, error) {
 	}
 	lanes := kept[len(names):]
 	for i, name := range names {
-		s := Summary{VHost: c.VHost, Queue: name, DeadLettersOf: c.deleted(name)}
+		s := Status{VHost: c.VHost, Queue: name, DeadLettersOf: c.deleted(name)}
 		s.ofBroker(seen, name, c.listing.Partitions[name])
 		addLanes(s.Partitions, &kept[i], lanes[:len(s.Partitions)])
 		s.ofStore(kept[i])
+		s.lead()
+		s.Blocking = nil
 		lanes = lanes[len(s.Partitions):]
 		o.Queues = append(o.Queues, s)
 	}
@@ -207,7 +209,7 @@ func (c *Collector) depthsOf(ctx context.Context, conn *amqp.Connection) (sight,
 	return s, asking.Wait()
 }
 
-// wanted returns the queues to summarise, each once. If the present list failed, they are those of the last one.
+// wanted returns the queues to show, each once. If the present list failed, they are those of the last one.
 func (c *Collector) wanted() []string {
 	names := c.Names
 	if len(names) == 0 {

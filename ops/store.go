@@ -30,30 +30,23 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 		})
 	}
 	kept, err := c.Store.Summary(ctx, c.VHost, c.Queue, Arriving)
+	if err == nil && len(s.Partitions) > 0 {
+		s.Time = kept.Time
+		err = c.askPartitioned(ctx, s, &kept)
+	}
 	if err != nil {
 		return err
 	}
+	s.ofStore(kept)
 	if kept.Ignored != nil {
 		s.note("%v", kept.Ignored)
 	}
-	s.Time, s.Undecodable, s.breaker = kept.Time, kept.Undecodable, kept.Breaker
-	s.Breaker = breakerOf(kept.Breaker, kept.Time)
-	s.Waiting, s.Processes = waitingBy(kept.Consumers), seen(kept.Consumers, kept.Time)
-	s.pausedBy(kept.Paused)
-	if s.Consumers > 0 && len(s.Processes) == 0 && len(s.Partitions) == 0 {
+	if !s.Unconsumed() && len(s.Processes) == 0 && len(s.Partitions) == 0 {
 		s.note("the store knows no consumer of this queue: its consumers use Handle, a Settler or no strikes at all, or " +
 			"another store or prefix (--store-url, --prefix)")
 	}
-	if len(s.Partitions) > 0 {
-		if err := c.askPartitioned(ctx, s, &kept); err != nil {
-			return err
-		}
-	}
 	if kept.Partial {
 		s.note("there are more than 10,000 records: only the newest were read")
-	}
-	for _, r := range kept.Records {
-		s.Blocking = append(s.Blocking, blocking(r, kept.Override, s))
 	}
 	if err := reading.Wait(); err != nil {
 		return err
@@ -61,23 +54,8 @@ func (c *question) askStore(ctx context.Context, s *Status) (err error) {
 	if reasons.Partial {
 		s.note("there are more than %d dead letters: the reasons are those of the newest", reasonsScanned)
 	}
-	if kept.Override != nil {
-		s.Limit = new(queue.LimitOf(*kept.Override))
-	}
-	s.BlockedLanes = kept.BlockedLanes
-	s.Dead.counted(kept)
 	s.Dead.explain(reasons)
 	return nil
-}
-
-func (s *Status) pausedBy(p *counter.Pause) {
-	if p == nil {
-		return
-	}
-	s.Paused = &p.Note
-	if h := p.Holding; h != nil {
-		s.Holding = &Holding{ID: h.ID, Cause: h.Cause, Since: p.At}
-	}
 }
 
 // WaitingMessages are messages that processes hold because the attempts at them are not counted. They may have no

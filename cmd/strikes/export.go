@@ -143,7 +143,7 @@ func brokerDown(o ops.Overview, err error) error { return cmp.Or(err, o.Broker) 
 
 // storeDown is the same of the store. Another program's key hides the figures of a queue.
 func storeDown(o ops.Overview, err error) error {
-	if i := slices.IndexFunc(o.Queues, func(s ops.Summary) bool { return s.Unknown != "" }); i >= 0 {
+	if i := slices.IndexFunc(o.Queues, func(s ops.Status) bool { return s.Unknown != "" }); i >= 0 {
 		err = cmp.Or(err, o.Store, fmt.Errorf("queue %q: %s", o.Queues[i].Queue, o.Queues[i].Unknown))
 	}
 	return cmp.Or(err, o.Store)
@@ -177,22 +177,22 @@ var (
 type measure struct {
 	desc *prometheus.Desc
 	kind prometheus.ValueType
-	of   func(ops.Summary) (value float64, known bool)
+	of   func(ops.Status) (value float64, known bool)
 
 	each bool // it is measured in each partition of a queue that has some
 }
 
-func measured(name, help string, kind prometheus.ValueType, of func(ops.Summary) (float64, bool)) measure {
+func measured(name, help string, kind prometheus.ValueType, of func(ops.Status) (float64, bool)) measure {
 	return measure{prometheus.NewDesc(name, help, []string{"vhost", "queue"}, nil), kind, of, false}
 }
 
 // stored is a gauge that only the store knows.
-func stored(name, help string, of func(ops.Summary) float64) measure {
+func stored(name, help string, of func(ops.Status) float64) measure {
 	return measured(name, help, prometheus.GaugeValue, fromStore(of))
 }
 
 // inEach is a gauge with the label partition. It is empty for a queue without partitions.
-func inEach(name, help string, of func(ops.Summary) (float64, bool)) measure {
+func inEach(name, help string, of func(ops.Status) (float64, bool)) measure {
 	return measure{prometheus.NewDesc(name, help, []string{"vhost", "queue", "partition"}, nil), prometheus.GaugeValue, of,
 		true}
 }
@@ -200,44 +200,39 @@ func inEach(name, help string, of func(ops.Summary) (float64, bool)) measure {
 // measures are the figures of each queue. One that is not known is absent.
 var measures = []measure{
 	stored("strikes_retrying_messages", "Messages that failed or run again, and are not dead-lettered.",
-		func(s ops.Summary) float64 { return float64(s.Retrying - s.Forgotten) }),
+		func(s ops.Status) float64 { return float64(s.Retrying - s.Forgotten) }),
 	stored("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes, and could begin.",
-		func(s ops.Summary) float64 { return float64(s.Forgotten) }),
+		func(s ops.Status) float64 { return float64(s.Forgotten) }),
 	stored("strikes_waiting_messages", "Messages that consumers hold because the attempts at them are not counted.",
-		func(s ops.Summary) float64 {
-			if s.Waiting == nil {
-				return 0
-			}
-			return float64(s.Waiting.Messages)
-		}),
+		func(s ops.Status) float64 { return float64(s.Held().Messages) }),
 	stored("strikes_head_blocked_seconds", "How long the longest-blocking message has blocked; 0 if none does.",
-		func(s ops.Summary) float64 { return s.Blocked.Seconds() }),
+		func(s ops.Status) float64 { return s.Blocked.Seconds() }),
 	stored("strikes_dead_letters", "Dead letters that were neither replayed nor dropped.",
-		func(s ops.Summary) float64 { return float64(s.Dead.Still) }),
+		func(s ops.Status) float64 { return float64(s.Dead.Still) }),
 	measured("strikes_dead_lettered_total", "Messages that consumers dead-lettered.", prometheus.CounterValue,
-		fromStore(func(s ops.Summary) float64 { return float64(s.Dead.Count) })),
+		fromStore(func(s ops.Status) float64 { return float64(s.Dead.Count) })),
 	measured("strikes_dead_letters_unaccounted", "Dead letters that are neither in the dead-letter queue nor known to "+
 		"have left it.", prometheus.GaugeValue,
-		func(s ops.Summary) (float64, bool) {
+		func(s ops.Status) (float64, bool) {
 			return float64(s.Dead.Missing), s.StoreSeen && s.Dead.Holds != nil
 		}),
 	inEach("strikes_blocked_lanes", "Blocked lanes of the queue, or of a partition of it.",
-		fromStore(func(s ops.Summary) float64 { return float64(s.BlockedLanes) })),
+		fromStore(func(s ops.Status) float64 { return float64(s.BlockedLanes) })),
 	stored("strikes_blocked_dead_letters", "Dead letters of blocked lanes that had no attempt.",
-		func(s ops.Summary) float64 { return float64(s.Dead.Blocked) }),
+		func(s ops.Status) float64 { return float64(s.Dead.Blocked) }),
 	stored("strikes_queue_paused", "Whether an operator paused the queue.",
-		func(s ops.Summary) float64 { return oneIf(s.Paused != nil) }),
+		func(s ops.Status) float64 { return oneIf(s.Paused != nil) }),
 	stored("strikes_open_seconds", "How long nothing has succeeded in the queue, so that nothing is counted; 0: its "+
 		"breaker is closed.",
-		func(s ops.Summary) float64 { return s.Stopped.Seconds() }),
+		func(s ops.Status) float64 { return s.Stopped.Seconds() }),
 	inEach("strikes_queue_consumers", "Consumers of the queue, or of a partition of it.",
-		func(s ops.Summary) (float64, bool) { return known(s.Consumers) }),
+		func(s ops.Status) (float64, bool) { return known(s.Consumers) }),
 	inEach("strikes_queue_ready_messages", "Messages in the queue, or in a partition of it, that no consumer holds.",
-		func(s ops.Summary) (float64, bool) { return known(s.Ready) }),
+		func(s ops.Status) (float64, bool) { return known(s.Ready) }),
 }
 
-func fromStore(of func(ops.Summary) float64) func(ops.Summary) (float64, bool) {
-	return func(s ops.Summary) (float64, bool) { return of(s), s.StoreSeen }
+func fromStore(of func(ops.Status) float64) func(ops.Status) (float64, bool) {
+	return func(s ops.Status) (float64, bool) { return of(s), s.StoreSeen }
 }
 
 func known(n *int) (float64, bool) {
@@ -281,7 +276,7 @@ func (c *exporter) Collect(to chan<- prometheus.Metric) {
 			continue
 		}
 		labels := []string{strings.ToValidUTF8(s.VHost, "\uFFFD"), strings.ToValidUTF8(s.Queue, "\uFFFD")}
-		send := func(m measure, s ops.Summary, labels ...string) {
+		send := func(m measure, s ops.Status, labels ...string) {
 			if value, known := m.of(s); known {
 				to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
 			}
@@ -295,7 +290,7 @@ func (c *exporter) Collect(to chan<- prometheus.Metric) {
 				send(m, s, labels[0], labels[1], "")
 			}
 			for _, p := range s.Partitions {
-				of := ops.Summary{StoreSeen: s.StoreSeen, BlockedLanes: p.BlockedLanes}
+				of := ops.Status{StoreSeen: s.StoreSeen, BlockedLanes: p.BlockedLanes}
 				if s.Ready != nil && !p.Missing {
 					of.Ready, of.Consumers = &p.Ready, &p.Consumers
 				}

@@ -127,9 +127,9 @@ func (fixed) Close()                                      {}
 
 func overview() ops.Overview {
 	holds, consumers := 1, 2
-	return ops.Overview{Time: time.Unix(1700000000, 0), VHost: "/", Queues: []ops.Summary{{
+	return ops.Overview{Time: time.Unix(1700000000, 0), VHost: "/", Queues: []ops.Status{{
 		VHost: "/", Queue: "orders", StoreSeen: true, Blocked: 90 * time.Second, Retrying: 3, Forgotten: 1,
-		Consumers: &consumers, Waiting: &ops.WaitingMessages{Messages: 6},
+		Consumers: &consumers, Waiting: []ops.WaitingMessages{{Messages: 6}},
 		BlockedLanes: 6, Dead: ops.DeadLetters{Count: 7, Still: 5, Missing: 4, Blocked: 8, Holds: &holds},
 		Paused: &counter.Note{Why: "a bug"},
 	}, {
@@ -194,7 +194,7 @@ func TestExporterSaysWhatIsDown(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	c.at, c.from = time.Time{}, fixed{ops.Overview{Queues: []ops.Summary{{Queue: "q", Unknown: "foreign"}}}, nil}
+	c.at, c.from = time.Time{}, fixed{ops.Overview{Queues: []ops.Status{{Queue: "q", Unknown: "foreign"}}}, nil}
 	if _, err := c.figures(); err != nil {
 		t.Error(err)
 	}

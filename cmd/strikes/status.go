@@ -76,7 +76,7 @@ type status struct {
 	json, partitions bool
 }
 
-// run prints the status of a queue, or without one a summary of every queue.
+// run prints the status of a queue, or without one a line of every queue.
 func (o *status) run(ctx context.Context, queue string) error {
 	b, err := o.Broker()
 	if err != nil {
@@ -129,7 +129,7 @@ func (o *status) run(ctx context.Context, queue string) error {
 	return err
 }
 
-// all prints a summary of every queue, the worst first. If the store is down, it has the broker's figures only.
+// all prints a line of every queue, the worst first. If the store is down, it has the broker's figures only.
 func (o *status) all(ctx context.Context, b *connect.Broker, c *ops.Collector) error {
 	all, err := c.All(ctx)
 	down := cmp.Or(c.StoreDown, all.Store)

@@ -46,7 +46,7 @@ func Overview(w io.Writer, o ops.Overview, most int) error {
 	return err
 }
 
-func overviewRow(s ops.Summary, o ops.Overview) []string {
+func overviewRow(s ops.Status, o ops.Overview) []string {
 	var notes []string
 	for _, fact := range s.Facts(o.Time) {
 		notes = append(notes, fact.Text)

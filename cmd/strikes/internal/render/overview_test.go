@@ -18,7 +18,7 @@ import (
 
 // TestAlarms: the list of all queues ends with the refusals of the broker and the store, each in one line.
 func TestAlarms(t *testing.T) {
-	o := ops.Overview{Queues: []ops.Summary{{Queue: "q"}}, Alarms: []inspect.Finding{{
+	o := ops.Overview{Queues: []ops.Status{{Queue: "q"}}, Alarms: []inspect.Finding{{
 		Code: "store-few-replicas", Seen: "the store h:1 has 0 of\nthe 1 replicas", Impact: "it refuses writes",
 	}}}
 	var out bytes.Buffer
@@ -33,10 +33,10 @@ func TestAlarms(t *testing.T) {
 // TestOverviewOfAnOutage: the list says since when a queue makes no progress, and gives the reason once.
 func TestOverviewOfAnOutage(t *testing.T) {
 	const refused = "dial tcp 10.0.0.7:5432: refused"
-	o := ops.Overview{Time: noon, Queues: []ops.Summary{{
+	o := ops.Overview{Time: noon, Queues: []ops.Status{{
 		Queue: "orders", Retrying: 8, Blocked: 12 * time.Minute, Silent: 1,
 		Head:    &ops.Message{ID: "17", State: ops.Ready, Attempt: 2, Limit: 4, LastError: refused},
-		Waiting: &ops.WaitingMessages{Messages: 16, Since: earlierBy(time.Minute), Why: refused},
+		Waiting: []ops.WaitingMessages{{Messages: 16, Since: earlierBy(time.Minute), Why: refused}},
 		Breaker: &ops.Breaker{Since: earlierBy(12 * time.Minute), Open: true, Failed: 8, Alike: 7, Reason: refused,
 			Next: noon.Add(2 * time.Second)},
 	}}}
@@ -57,7 +57,7 @@ func TestOverviewOfAnOutage(t *testing.T) {
 func TestSince(t *testing.T) {
 	for still, want := range map[int64]string{77: " 77 2026-11-21T11:00:00Z ", 1: " 1 - "} {
 		var out bytes.Buffer
-		need(t, Overview(&out, ops.Overview{Time: noon, Queues: []ops.Summary{{Queue: "orders", StoreSeen: true,
+		need(t, Overview(&out, ops.Overview{Time: noon, Queues: []ops.Status{{Queue: "orders", StoreSeen: true,
 			Dead: ops.DeadLetters{Count: 77, Still: still, Since: earlierBy(time.Hour)}}}}, 0))
 		if s := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(s, want) {
 			t.Errorf("%q is not in %q", want, s)
@@ -69,7 +69,7 @@ func TestSince(t *testing.T) {
 func TestUnrecorded(t *testing.T) {
 	dead := ops.DeadLetters{Unrecorded: 3}
 	var out bytes.Buffer
-	need(t, Overview(&out, ops.Overview{Time: noon, Queues: []ops.Summary{{Queue: "orders", Dead: dead}}}, 0))
+	need(t, Overview(&out, ops.Overview{Time: noon, Queues: []ops.Status{{Queue: "orders", Dead: dead}}}, 0))
 	out.WriteString(Status(ops.Status{Time: noon, Queue: "orders", Dead: dead}))
 	for _, want := range []string{"3 dead letters not known to the store\n", "dead       none that the store knows\n"} {
 		if !strings.Contains(out.String(), want) {
@@ -81,9 +81,9 @@ func TestUnrecorded(t *testing.T) {
 // TestWithoutAReason: where a reason is not known, nothing stands in its place: no colon, and no empty line.
 func TestWithoutAReason(t *testing.T) {
 	breaker := &ops.Breaker{Since: earlierBy(time.Minute), Failed: 8}
-	o := ops.Overview{Time: noon, Queues: []ops.Summary{{
+	o := ops.Overview{Time: noon, Queues: []ops.Status{{
 		Queue: "orders", Paused: &counter.Note{At: earlierBy(time.Minute)},
-		Waiting: &ops.WaitingMessages{Messages: 1, Since: noon}, Breaker: breaker}}}
+		Waiting: []ops.WaitingMessages{{Messages: 1, Since: noon}}, Breaker: breaker}}}
 	var out bytes.Buffer
 	need(t, Overview(&out, o, 0))
 	out.WriteString(Status(ops.Status{Time: noon, Queue: "orders", Breaker: breaker,
@@ -118,7 +118,7 @@ func TestDelay(t *testing.T) {
 			t.Errorf("%v: %s", tc.seen, &p)
 		}
 		var out bytes.Buffer
-		if err := Overview(&out, ops.Overview{Queues: []ops.Summary{{Queue: "q"}, {Queue: "r"}}, DelayQueues: tc.seen},
+		if err := Overview(&out, ops.Overview{Queues: []ops.Status{{Queue: "q"}, {Queue: "r"}}, DelayQueues: tc.seen},
 			1); err != nil {
 			t.Fatal(err)
 		}
@@ -135,10 +135,10 @@ func TestDelay(t *testing.T) {
 func TestOverviewOf80Columns(t *testing.T) {
 	const refused = "exit status 75: dial tcp 10.0.0.7:5432: connection refused"
 	none, some := 0, 40
-	o := ops.Overview{Time: noon, Queues: []ops.Summary{{
+	o := ops.Overview{Time: noon, Queues: []ops.Status{{
 		Queue: "orders-of-the-shop", Ready: &some, Consumers: &none, Stopped: 12 * time.Minute,
 		Dead:    ops.DeadLetters{Holds: &none},
-		Waiting: &ops.WaitingMessages{Messages: 16, Since: earlierBy(12 * time.Minute), Why: refused},
+		Waiting: []ops.WaitingMessages{{Messages: 16, Since: earlierBy(12 * time.Minute), Why: refused}},
 		Breaker: &ops.Breaker{Since: earlierBy(12 * time.Minute), Open: true, Failed: 8, Alike: 8, Reason: refused},
 	}}}
 	ours, theirs, err := pty.Open()

@@ -83,11 +83,11 @@ func (p *page) paused(s ops.Status) {
 }
 
 func (p *page) flow(s ops.Status) {
-	consumers := printable.Plural(s.Consumers, "consumer")
-	if s.Consumers == 0 {
-		consumers = "no consumer"
+	consumers := "no consumer"
+	if s.Consumers != nil && *s.Consumers > 0 {
+		consumers = printable.Plural(*s.Consumers, "consumer")
 	}
-	p.add("depth      %d ready, %s", s.Ready, consumers)
+	p.add("depth      %s ready, %s", known(s.Ready), consumers)
 	if s.Unacked != nil && s.Rates != nil { // the management API does not say when it measured them
 		p.add("earlier    %d unacked, %.1f/s in, %.1f/s out, %.1f/s acked (up to 10 s ago)", *s.Unacked,
 			s.Rates.In, s.Rates.Out, s.Rates.Acked)
@@ -158,15 +158,15 @@ func Partitions(s ops.Status) string {
 }
 
 func (p *page) retrying(s ops.Status) {
-	if s.Blocked == 0 {
+	if s.Retrying == 0 {
 		p.add("retrying   no message")
 		return
 	}
-	p.add("retrying   %s", printable.Plural(s.Blocked, "message"))
+	p.add("retrying   %s", printable.Plural(s.Retrying, "message"))
 	for _, m := range s.Blocking {
 		p.message(m, s.Time)
 	}
-	if more := s.Blocked - len(s.Blocking); more > 0 {
+	if more := s.Retrying - len(s.Blocking); more > 0 {
 		p.add("  and %d more", more)
 	}
 }

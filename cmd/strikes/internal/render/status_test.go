@@ -41,7 +41,7 @@ func statusWith(hostile string) ops.Status {
 		Blocking: []ops.Message{{ID: hostile, State: ops.Running, Running: noon, Since: noon, Failures: 1,
 			LastError: hostile,
 			Consumer:  hostile, Suspect: true, Limit: 4, Attempt: 2}},
-		Blocked: 1,
+		Retrying: 1,
 		Dead: ops.DeadLetters{Count: 9, Since: noon, Queue: hostile, Holds: &n, Taken: &taken,
 			Reasons: []*ops.Group{{Reason: hostile, Count: 9}}},
 		Findings: []inspect.Finding{{Code: hostile, Seen: hostile, Impact: hostile}},
@@ -55,13 +55,13 @@ func statusWith(hostile string) ops.Status {
 func TestStandingText(t *testing.T) {
 	unacked, holds := 1, 2
 	s := ops.Status{
-		Time: noon, VHost: "/", Queue: "orders", Ready: 37, Consumers: 2, Unacked: &unacked, Rates: &ops.Rates{In: 12,
+		Time: noon, VHost: "/", Queue: "orders", Ready: new(37), Consumers: new(2), Unacked: &unacked, Rates: &ops.Rates{In: 12,
 			Out: 3.14, Acked: 3},
 		Limit: &ops.Limit{Attempts: 6, Note: counter.Note{By: "jo@desk", At: earlierBy(time.Hour),
 			Why: "supplier down"}},
 		Processes: []ops.Consumer{{Consumer: "web-1", Ago: time.Second},
 			{Consumer: "web-2", Silent: true, Ago: 19 * time.Second}},
-		Blocked: 5,
+		Retrying: 5,
 		Blocking: []ops.Message{
 			{ID: "17", State: ops.Waiting, Attempt: 3, Limit: 6, Since: earlierBy(4 * time.Minute),
 				Next: noon.Add(12 * time.Second), Failures: 2, LastError: "no stock", Consumer: "web-1, pid 42"},
