@@ -249,9 +249,10 @@ func (c *Checkup) owners(ctx context.Context, name string) ([]string, error) {
 	return []string{owner}, nil
 }
 
-// Plans returns one plan for each queue, in their order, and one for each partition of a partitioned queue. If several
-// plans need a step, only the first has it. A queue that takes the dead letters of others is left as it is.
-func (c *Checkup) Plans(ctx context.Context, queues []string) (all []Plan, err error) {
+// Plans returns one plan for each queue, in their order, and one for each partition of a partitioned queue. It shows
+// each as soon as it is made, and ends if show fails. If several plans need a step, only the first has it. A queue that
+// takes the dead letters of others is left as it is.
+func (c *Checkup) Plans(ctx context.Context, queues []string, show func(Plan) error) (all []Plan, err error) {
 	planned := map[string]bool{}
 	for _, queue := range queues {
 		names := []string{queue}
@@ -280,6 +281,9 @@ func (c *Checkup) Plans(ctx context.Context, queues []string) (all []Plan, err e
 			plan.earlier = maps.Clone(planned)
 			for _, s := range plan.Steps() {
 				planned[s.text] = true
+			}
+			if err := show(plan); err != nil {
+				return nil, err
 			}
 			all = append(all, plan)
 		}

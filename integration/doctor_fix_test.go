@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestDoctorFixes(t *testing.T) {
 		}
 		need := p.need
 		checkup := &doctor.Checkup{Conn: b.conn, Need: need}
-		plans, err := checkup.Plans(t.Context(), []string{need.Queue})
+		plans, err := checkup.Plans(t.Context(), []string{need.Queue}, unseen)
 		if err != nil {
 			t.Fatalf("%s: %v", p.name, err)
 		}
@@ -55,7 +56,7 @@ func TestDoctorFixes(t *testing.T) {
 		if err != nil || len(left) > 0 {
 			t.Errorf("%s: %v, left %v, after %q", p.name, err, left, plan.Steps())
 		}
-		again, err := checkup.Plans(t.Context(), []string{need.Queue})
+		again, err := checkup.Plans(t.Context(), []string{need.Queue}, unseen)
 		if err != nil || len(again[0].Steps()) > 0 {
 			t.Errorf("%s: %v; a second fix would %q after %q", p.name, err, again[0].Steps(), plan.Steps())
 		}
@@ -74,11 +75,21 @@ func leftToAPerson(f doctor.Fix) bool {
 	return f.Finding.Severity == inspect.Error && len(f.Steps) == 0
 }
 
+func unseen(doctor.Plan) error { return nil }
+
 // fixAll does the same as strikes doctor --fix QUEUE…, and returns the steps.
 func (b topo) fixAll(queues ...string) (steps string) {
 	b.t.Helper()
 	up := doctor.Checkup{Conn: b.conn, Need: inspect.Need{MaxRetries: 3, Management: managementURL(b.t)}, Named: true}
-	plans, err := up.Plans(b.t.Context(), queues)
+	var shown []string
+	_, err := up.Plans(b.t.Context(), slices.Concat(queues, []string{"nope"}), func(p doctor.Plan) error {
+		shown = append(shown, p.Named)
+		return nil
+	})
+	if shown = slices.Compact(shown); !errors.Is(err, broker.ErrNotFound) || !slices.Equal(shown, queues) {
+		b.t.Errorf("%v; the plans of %q are shown before, want %q", err, shown, queues)
+	}
+	plans, err := up.Plans(b.t.Context(), queues, unseen)
 	need(b.t, err)
 	for _, p := range plans {
 		deleteLater(b.t, p.Queue)

@@ -17,16 +17,13 @@ import (
 
 // fix shows the steps for each queue, asks, and takes them. done is false if only the steps were to be shown.
 func (c *examination) fix(ctx context.Context, checkup *doctor.Checkup, queues []string) (done bool, err error) {
-	all, err := checkup.Plans(ctx, queues)
+	steps := 0
+	all, err := checkup.Plans(ctx, queues, func(plan doctor.Plan) error {
+		steps += len(plan.Steps())
+		return c.show(plan)
+	})
 	if err != nil {
 		return false, err
-	}
-	steps := 0
-	for _, plan := range all {
-		steps += len(plan.Steps())
-		if err := c.show(plan); err != nil {
-			return false, err
-		}
 	}
 	if c.dryRun || steps == 0 {
 		return !c.dryRun, nil
