@@ -140,6 +140,8 @@ func (a *Admin) summarise(ctx context.Context, of Queue, s *Summary, recent time
 		}
 		err = cmp.Or(err, counting.Wait())
 		s.Tombstones = withExpired(s.Tombstones, int64(existing))
+	} else {
+		s.QueueState = QueueState{} // its counts are not whole
 	}
 	if err == nil {
 		s.Blocked, err = a.blocked(ctx, of, recent)
