@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // step is the next thing to do with a delivery. Each decide function takes the last event and returns the step that
@@ -55,21 +56,21 @@ func decideReceived(hasID, first, suspect bool, iso Isolation) step {
 }
 
 // decideStarted returns the step for the store's reply on START, and zero for one that START does not have.
-func decideStarted(v counter.ReplyCode) step {
+func decideStarted(v rules.ReplyCode) step {
 	switch v {
-	case counter.ReplyRun:
+	case rules.ReplyRun:
 		return stepRun
-	case counter.ReplySuspect:
+	case rules.ReplySuspect:
 		return stepIsolate
-	case counter.ReplyExhausted:
+	case rules.ReplyExhausted:
 		return stepDeadLetter
-	case counter.ReplyWait:
+	case rules.ReplyWait:
 		return stepWait
-	case counter.ReplyMove:
+	case rules.ReplyMove:
 		return stepMove
-	case counter.ReplySuperseded:
+	case rules.ReplySuperseded:
 		return stepSuperseded
-	case counter.ReplyHeld:
+	case rules.ReplyHeld:
 		return stepHeld
 	default:
 		return 0
@@ -78,11 +79,11 @@ func decideStarted(v counter.ReplyCode) step {
 
 // decideMode returns the mode of START for an isolated attempt. Abandoned handlers may still run beside it. If one of
 // them kills the process, that must not count against this message, so the attempt is not opened as isolated then.
-func decideMode(abandoned int64) counter.Mode {
+func decideMode(abandoned int64) rules.Mode {
 	if abandoned > 0 {
-		return counter.ModeBesideAbandoned
+		return rules.ModeBesideAbandoned
 	}
-	return counter.ModeIsolated
+	return rules.ModeIsolated
 }
 
 // decideUnstarted returns the step to hold the delivery for after a START or BEGUN without a reply that lets the
@@ -117,19 +118,19 @@ func decideEnded(o outcome, stopped, hasID, open, isolated bool) step {
 }
 
 // decideFailed returns the step for the store's reply on FAIL, and zero for one that FAIL does not have.
-func decideFailed(v counter.ReplyCode) step {
+func decideFailed(v rules.ReplyCode) step {
 	switch v {
-	case counter.ReplyExhausted:
+	case rules.ReplyExhausted:
 		return stepDeadLetter
-	case counter.ReplyRequeue:
+	case rules.ReplyRequeue:
 		return stepWait
-	case counter.ReplyMove:
+	case rules.ReplyMove:
 		return stepMove
-	case counter.ReplySuperseded:
+	case rules.ReplySuperseded:
 		return stepSuperseded
-	case counter.ReplyHeld:
+	case rules.ReplyHeld:
 		return stepHeld
-	case counter.ReplyUncounted:
+	case rules.ReplyUncounted:
 		return stepUncounted
 	default:
 		return 0

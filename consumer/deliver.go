@@ -9,6 +9,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/acks"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
@@ -56,7 +57,7 @@ func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 				at = stepLeave
 				break
 			}
-			d.past.counted = d.past.counted || d.asked == stepFail && d.reply.Code != counter.ReplyUncounted
+			d.past.counted = d.past.counted || d.asked == stepFail && d.reply.Code != rules.ReplyUncounted
 			d.attempt = attempt{token: token(tokens.Add(1)), mode: startModes[s.Isolation]}
 			if at, err = s.rooms.beforeAttempt(ctx, d); at == stepReceived {
 				at = s.decideReceived(d)
@@ -91,7 +92,7 @@ func (s *session) deliver(ctx context.Context, d *delivery, at step) {
 		case stepEnded:
 			s.checkStuck()
 			s.traceEnd(d)
-			at = decideEnded(d.outcome, ctx.Err() != nil, d.message.ID != "", d.open, d.mode == counter.ModeIsolated)
+			at = decideEnded(d.outcome, ctx.Err() != nil, d.message.ID != "", d.open, d.mode == rules.ModeIsolated)
 			switch {
 			case at == stepAck: // the worker goes on with the next delivery
 				s.unlock(&d.grip)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/acks"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
@@ -47,11 +48,11 @@ type past struct {
 // attempt is one attempt at a delivery.
 type attempt struct {
 	token   token
-	mode    counter.Mode // of START
-	asked   step         // START, shared or isolated, or FAIL: the step that the store has replied to last
-	open    bool         // START let it begin, or may have: its reply was lost
-	doubt   bool         // a START was not answered, and may yet arrive: only END makes sure that it opens nothing
-	number  int          // 0 if its handler was not called
+	mode    rules.Mode // of START
+	asked   step       // START, shared or isolated, or FAIL: the step that the store has replied to last
+	open    bool       // START let it begin, or may have: its reply was lost
+	doubt   bool       // a START was not answered, and may yet arrive: only END makes sure that it opens nothing
+	number  int        // 0 if its handler was not called
 	outcome outcome
 	trace   context.Context //nolint:containedctx // of the Tracer; nil without one
 }

@@ -11,6 +11,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // mute is a store whose replies to START isolated and END are lost while it is on. The steps are taken.
@@ -19,9 +20,9 @@ type mute struct {
 	on atomic.Bool
 }
 
-func (m *mute) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+func (m *mute) Start(ctx context.Context, a counter.Attempt, mode rules.Mode, limit int) (counter.Reply, error) {
 	answer, err := m.store.Start(ctx, a, mode, limit)
-	return answer, errors.Join(err, m.lost(ctx, mode == counter.ModeIsolated))
+	return answer, errors.Join(err, m.lost(ctx, mode == rules.ModeIsolated))
 }
 
 func (m *mute) End(ctx context.Context, a counter.Attempt, succeeded bool) error {
@@ -40,7 +41,7 @@ func (m *mute) lost(ctx context.Context, affected bool) error {
 func (s *store) suspect(t *testing.T, id string) {
 	t.Helper()
 	m := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: "died-" + id}
-	need(t, errOf(s.Memory.Start(t.Context(), m, counter.ModeShared, 4)))
+	need(t, errOf(s.Memory.Start(t.Context(), m, rules.ModeShared, 4)))
 }
 
 // gated is a session of one worker on a store that may be mute, fed through its channel.
@@ -124,7 +125,7 @@ func TestIsolatedBesideAnAbandonedHandler(t *testing.T) {
 			t.Fatalf("%v, %v", outcome, err)
 		}
 		b.store.suspect(t, "m1")
-		open := func() (mode counter.Mode) {
+		open := func() (mode rules.Mode) {
 			outcome, err := b.Handle(t.Context(), b.delivery(true), func(context.Context, amqp.Delivery) error {
 				records, err := b.store.Get(t.Context(), "/", "orders", "m1")
 				if err != nil || len(records) != 1 || records[0].OpenToken == "" {
@@ -138,12 +139,12 @@ func TestIsolatedBesideAnAbandonedHandler(t *testing.T) {
 			}
 			return mode
 		}
-		if got := open(); got != counter.ModeShared {
+		if got := open(); got != rules.ModeShared {
 			t.Errorf("opened %v beside an abandoned handler", got)
 		}
 		close(release)
 		synctest.Wait()
-		if got := open(); got != counter.ModeIsolated {
+		if got := open(); got != rules.ModeIsolated {
 			t.Errorf("opened %v with nothing beside it", got)
 		}
 	})
@@ -283,9 +284,9 @@ type stopping struct {
 	begun atomic.Int64
 }
 
-func (s *stopping) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+func (s *stopping) Start(ctx context.Context, a counter.Attempt, mode rules.Mode, limit int) (counter.Reply, error) {
 	reply, err := s.store.Start(ctx, a, mode, limit)
-	if mode == counter.ModeIsolated {
+	if mode == rules.ModeIsolated {
 		s.stop()
 	}
 	return reply, err

@@ -3,7 +3,7 @@ package consumer
 import (
 	"time"
 
-	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
@@ -20,11 +20,11 @@ const FenceHeader = broker.FenceHeader
 // died last, in microseconds since 1970, if it died since. Zero if it has neither in a valid form.
 func carriedFence(h broker.Headers) int64 {
 	fence := h.Fence()
-	if fence < 0 || fence > counter.MaxFence { // any publisher can send it
+	if fence < 0 || fence > rules.MaxFence { // any publisher can send it
 		fence = 0
 	}
 	if d, ok := h.NewestDeath(); ok {
-		if end := d.Time.Add(time.Second).UnixMicro(); end <= counter.MaxFence {
+		if end := d.Time.Add(time.Second).UnixMicro(); end <= rules.MaxFence {
 			fence = max(fence, end)
 		}
 	}

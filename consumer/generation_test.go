@@ -10,7 +10,7 @@ import (
 
 	amqp "github.com/rabbitmq/amqp091-go"
 
-	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
@@ -64,7 +64,7 @@ func FuzzGeneration(f *testing.F) {
 		if replayed := read().Generation(); replayed != want {
 			t.Errorf("with the header of a replay the generation is %q, not %q", replayed, want)
 		}
-		if fence := carriedFence(read()); fence < 0 || fence > counter.MaxFence {
+		if fence := carriedFence(read()); fence < 0 || fence > rules.MaxFence {
 			t.Errorf("the fence is %d", fence)
 		}
 	})

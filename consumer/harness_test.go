@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -73,7 +74,7 @@ var errDown = errors.New("store down")
 
 func newStore() *store { return &store{Memory: counter.NewMemory(nil)} }
 
-func (s *store) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+func (s *store) Start(ctx context.Context, a counter.Attempt, mode rules.Mode, limit int) (counter.Reply, error) {
 	if s.steps.Add(1); s.down.Load() {
 		return counter.Reply{}, errDown
 	}

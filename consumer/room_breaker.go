@@ -11,6 +11,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // breakerFeature counts no failures while no message succeeds, see Consumer.Breaker.
@@ -29,8 +30,8 @@ type breakerRoom struct {
 
 func refuseBreaker(c *Consumer) error {
 	switch {
-	case c.Breaker < 0 || c.Breaker == 1 || c.Breaker > counter.MaxBreaker:
-		return refused(c.Queue, "Breaker", c.Breaker, fmt.Sprintf("2 to %d, or 0 for none", counter.MaxBreaker))
+	case c.Breaker < 0 || c.Breaker == 1 || c.Breaker > rules.MaxBreaker:
+		return refused(c.Queue, "Breaker", c.Breaker, fmt.Sprintf("2 to %d, or 0 for none", rules.MaxBreaker))
 	case c.Patience < 0:
 		return refused(c.Queue, "Patience", c.Patience, "0s or more")
 	case c.Patience > 0 && c.Breaker == 0:
@@ -89,7 +90,7 @@ func (r *breakerRoom) beforeAttempt(ctx context.Context, d *delivery) (step, err
 // failed is called after the reply to FAIL.
 func (r *breakerRoom) failed(d *delivery) {
 	r.gate.reported(kept[atBreaker](d, r).progress)
-	first := d.reply.Counted() == 1 && d.reply.Code != counter.ReplyUncounted
+	first := d.reply.Counted() == 1 && d.reply.Code != rules.ReplyUncounted
 	if d.outcome.cause == counter.CauseNotCounted {
 		first = d.reply.Counted() == 0 && d.past.uncounted == 0
 	}

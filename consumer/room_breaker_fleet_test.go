@@ -17,6 +17,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // outage is a queue, its fleet, and the dependency of the handlers. All times are those of a synctest bubble.
@@ -63,7 +64,7 @@ func (s *outageStore) reply(err error) error {
 
 // late waits as long as the request is under way, also if its sender waits no longer. The ages in it were those at its
 // sending.
-func (s *outageStore) late(p *counter.Progress) {
+func (s *outageStore) late(p *rules.Progress) {
 	every := s.stalls.Load()
 	if every == 0 || s.n.Add(1)%every != 0 {
 		return
@@ -77,7 +78,7 @@ func (s *outageStore) late(p *counter.Progress) {
 	}
 }
 
-func (s *outageStore) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply,
+func (s *outageStore) Start(ctx context.Context, a counter.Attempt, mode rules.Mode, limit int) (counter.Reply,
 	error) {
 	if s.down.Load() {
 		return counter.Reply{}, errDown
@@ -93,7 +94,7 @@ func (s *outageStore) Fail(ctx context.Context, a counter.Attempt, f counter.Fai
 	}
 	s.late(&a.Progress)
 	r, err := s.Memory.Fail(context.WithoutCancel(ctx), a, f)
-	if _, known := s.seen.LoadOrStore(a.Token, true); !known && err == nil && r.Code != counter.ReplyUncounted &&
+	if _, known := s.seen.LoadOrStore(a.Token, true); !known && err == nil && r.Code != rules.ReplyUncounted &&
 		strings.HasPrefix(a.ID, "good") {
 		s.counted.Add(1)
 	}
@@ -107,7 +108,7 @@ func (s *outageStore) End(ctx context.Context, a counter.Attempt, ok bool) error
 	return s.reply(s.Memory.End(ctx, a, ok))
 }
 
-func (s *outageStore) AskBreaker(ctx context.Context, vhost, queue string, p counter.Progress) (counter.BreakerState,
+func (s *outageStore) AskBreaker(ctx context.Context, vhost, queue string, p rules.Progress) (counter.BreakerState,
 	error) {
 	if s.down.Load() || s.silent.Load() {
 		return counter.BreakerState{}, errDown
@@ -384,7 +385,7 @@ func (o *outage) diedInAnother(id string, outages []time.Time) bool {
 	if err != nil || len(records) != 1 || len(records[0].History) < 2 {
 		return false
 	}
-	during := func(f counter.AttemptNote) int {
+	during := func(f rules.AttemptNote) int {
 		return len(slices.DeleteFunc(slices.Clone(outages), func(began time.Time) bool { return began.After(f.At) }))
 	}
 	failures := records[0].History

@@ -23,11 +23,11 @@ const (
 
 // atBreaker is a delivery of a consumer with a breaker.
 type atBreaker struct {
-	progress counter.Progress // of its last step
-	probes   int              // how many attempts at it were probes
-	failures int              // its failed attempts, counted or not
-	first    bool             // its attempt needs no store
-	passes   chan struct{}    // while it waits
+	progress rules.Progress // of its last step
+	probes   int            // how many attempts at it were probes
+	failures int            // its failed attempts, counted or not
+	first    bool           // its attempt needs no store
+	passes   chan struct{}  // while it waits
 }
 
 // breakerGate holds back the attempts of a process while the breaker of the queue is open. It also has a breaker of its
@@ -67,16 +67,16 @@ func newBreakerGate(s settings) *breakerGate {
 }
 
 // progress returns the progress that a step reports to the store. attempt is when the attempt began; zero: it has not.
-func (g *breakerGate) progress(attempt time.Time) counter.Progress {
+func (g *breakerGate) progress(attempt time.Time) rules.Progress {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return counter.Progress{Breaker: g.Breaker, Patience: g.Patience, Began: g.began, Ended: g.ended, Attempt: attempt,
+	return rules.Progress{Breaker: g.Breaker, Patience: g.Patience, Began: g.began, Ended: g.ended, Attempt: attempt,
 		Failing: g.own.Stops()}
 }
 
 // reported is called after the store has replied to a step with this progress. Each success is reported once: a report
 // that the store takes late seems to be of a later success.
-func (g *breakerGate) reported(p counter.Progress) {
+func (g *breakerGate) reported(p rules.Progress) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.began.Equal(p.Began) && g.ended.Equal(p.Ended) {

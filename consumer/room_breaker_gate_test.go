@@ -18,15 +18,15 @@ import (
 // askedStore answers only the reads of a breaker.
 type askedStore struct {
 	*counter.Memory
-	ask func(context.Context, counter.Progress) (counter.BreakerState, error)
+	ask func(context.Context, rules.Progress) (counter.BreakerState, error)
 }
 
-func (s askedStore) AskBreaker(ctx context.Context, _, _ string, a counter.Progress) (counter.BreakerState, error) {
+func (s askedStore) AskBreaker(ctx context.Context, _, _ string, a rules.Progress) (counter.BreakerState, error) {
 	return s.ask(ctx, a)
 }
 
 // newGate returns a gate that logs nothing and fetches nothing.
-func newGate(ask func(context.Context, counter.Progress) (counter.BreakerState, error)) *breakerGate {
+func newGate(ask func(context.Context, rules.Progress) (counter.BreakerState, error)) *breakerGate {
 	return newBreakerGate(settings{Consumer: Consumer{Counter: askedStore{ask: ask}, Breaker: 8, Ordered: true,
 		Logger: slog.New(slog.DiscardHandler)}})
 }
@@ -36,7 +36,7 @@ type countingStore struct {
 	until time.Time
 }
 
-func (s countingStore) ask(context.Context, counter.Progress) (counter.BreakerState, error) {
+func (s countingStore) ask(context.Context, rules.Progress) (counter.BreakerState, error) {
 	return counter.BreakerState{Now: time.Now(), Breaker: rules.Breaker{Count: s.until}}, nil
 }
 
@@ -103,7 +103,7 @@ type memoryStore struct {
 	b  rules.Breaker
 }
 
-func (s *memoryStore) ask(_ context.Context, a counter.Progress) (counter.BreakerState, error) {
+func (s *memoryStore) ask(_ context.Context, a rules.Progress) (counter.BreakerState, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	permitted, _ := s.b.Answer(a, time.Now())
@@ -130,7 +130,7 @@ func TestLastSuccessIsReported(t *testing.T) {
 		g.succeeded(time.Now(), time.Now())
 		stop()
 		synctest.Wait()
-		if b, _ := store.ask(t.Context(), counter.Progress{}); !b.Doubt.IsZero() {
+		if b, _ := store.ask(t.Context(), rules.Progress{}); !b.Doubt.IsZero() {
 			t.Errorf("the queue is still in doubt: %+v", b)
 		}
 	})
@@ -159,7 +159,7 @@ func TestASessionEndsBesideAnother(t *testing.T) {
 // deafStore replies once.
 type deafStore struct{ asked *int }
 
-func (s deafStore) ask(ctx context.Context, _ counter.Progress) (counter.BreakerState, error) {
+func (s deafStore) ask(ctx context.Context, _ rules.Progress) (counter.BreakerState, error) {
 	if *s.asked++; *s.asked == 1 {
 		return counter.BreakerState{Now: time.Now()}, nil
 	}
@@ -261,7 +261,7 @@ type lossyStore struct {
 	of    int // of so many replies in a row, one comes
 }
 
-func (s *lossyStore) ask(ctx context.Context, a counter.Progress) (counter.BreakerState, error) {
+func (s *lossyStore) ask(ctx context.Context, a rules.Progress) (counter.BreakerState, error) {
 	b, err := s.memoryStore.ask(ctx, a)
 	if s.asked++; s.asked%s.of > 0 {
 		return counter.BreakerState{}, context.DeadlineExceeded
@@ -296,7 +296,7 @@ type farStore struct {
 	away time.Duration
 }
 
-func (s farStore) ask(ctx context.Context, a counter.Progress) (counter.BreakerState, error) {
+func (s farStore) ask(ctx context.Context, a rules.Progress) (counter.BreakerState, error) {
 	time.Sleep(s.away)
 	defer time.Sleep(s.away)
 	return s.memoryStore.ask(ctx, a)

@@ -13,6 +13,7 @@ import (
 	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/consumer/internal/delay"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/pause"
 )
@@ -137,7 +138,7 @@ func (r *delayRoom) mark(d *delivery, a *counter.Attempt) {
 	if m.body == "" {
 		m.body = delay.Fingerprint(&d.Delivery)
 	}
-	a.Delay = counter.Delay{CopyNumber: number, Body: m.body,
+	a.Delay = rules.Delay{CopyNumber: number, Body: m.body,
 		Lease: min(r.s.HandlerTimeout, r.s.ConsumerTimeout) + delayLease, Above: r.above}
 }
 

@@ -10,7 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer/internal/bound"
-	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/pause"
 	"github.com/strikesmq/strikes/topology"
 )
@@ -141,7 +141,7 @@ func (s *session) renewTombstone(ctx context.Context, d *delivery) {
 	attempt := s.counted(d)
 	attempt.First = false // the tombstone is this delivery's, not that of an earlier use of the id
 	_ = bound.Step(ctx, stepTimeout, func(ctx context.Context) error {
-		_, err := s.Counter.Start(ctx, attempt, counter.ModeUntracked, s.limit())
+		_, err := s.Counter.Start(ctx, attempt, rules.ModeUntracked, s.limit())
 		return err
 	})
 }

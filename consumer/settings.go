@@ -23,7 +23,7 @@ type Counter interface {
 	TTL() time.Duration
 	Check(ctx context.Context) (warnings []string, err error)
 
-	Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error)
+	Start(ctx context.Context, a counter.Attempt, mode rules.Mode, limit int) (counter.Reply, error)
 	Begun(ctx context.Context, a counter.Attempt) (counter.Reply, error)
 	Fail(ctx context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error)
 	End(ctx context.Context, a counter.Attempt, succeeded bool) error
@@ -31,7 +31,7 @@ type Counter interface {
 
 	Control(ctx context.Context, vhost, queue string, r counter.Reader) (counter.Control, error)
 	HoldQueue(ctx context.Context, h counter.Holding, n counter.Note) error
-	AskBreaker(ctx context.Context, vhost, queue string, p counter.Progress) (counter.BreakerState, error)
+	AskBreaker(ctx context.Context, vhost, queue string, p rules.Progress) (counter.BreakerState, error)
 	NoteUndecodable(ctx context.Context, vhost, queue, why string) error
 
 	OwnLanes(ctx context.Context, vhost, queue, before, owner string) (now string, err error)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/audit"
 )
 
@@ -96,7 +97,7 @@ type simRequest struct {
 	session *simSession
 	name    string
 	attempt counter.Attempt
-	mode    counter.Mode
+	mode    rules.Mode
 	limit   int
 	ok      bool // of END
 	send    func(context.Context, Counter) (counter.Reply, error)
@@ -108,7 +109,7 @@ type simRequest struct {
 func (r *simRequest) event(kind audit.Kind) audit.Event {
 	return audit.Event{
 		Kind: kind, Process: r.session.proc.id, Session: r.session.id, ID: r.attempt.ID, Token: r.attempt.Token,
-		Step: r.name, Isolated: r.mode == counter.ModeIsolated, Beside: r.mode == counter.ModeBesideAbandoned,
+		Step: r.name, Isolated: r.mode == rules.ModeIsolated, Beside: r.mode == rules.ModeBesideAbandoned,
 	}
 }
 
@@ -229,7 +230,7 @@ type simLink struct {
 
 func newSimLink(s *simSession) *simLink { return &simLink{Counter: counter.NewMemory(nil), session: s} }
 
-func (l *simLink) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+func (l *simLink) Start(ctx context.Context, a counter.Attempt, mode rules.Mode, limit int) (counter.Reply, error) {
 	return l.call(ctx, &simRequest{name: audit.StepStart, attempt: a, mode: mode, limit: limit,
 		send: func(ctx context.Context, c Counter) (counter.Reply, error) {
 			return c.Start(ctx, a, mode, limit)
@@ -296,9 +297,9 @@ func (l *simLink) call(ctx context.Context, r *simRequest) (counter.Reply, error
 // eagerStore lets a crash be counted from START on, before the handler was about to be called.
 type eagerStore struct{ *counter.Memory }
 
-func (s eagerStore) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+func (s eagerStore) Start(ctx context.Context, a counter.Attempt, mode rules.Mode, limit int) (counter.Reply, error) {
 	reply, err := s.Memory.Start(ctx, a, mode, limit)
-	if err == nil && reply.Code == counter.ReplyRun && mode == counter.ModeIsolated {
+	if err == nil && reply.Code == rules.ReplyRun && mode == rules.ModeIsolated {
 		_, err = s.Begun(ctx, a)
 	}
 	return reply, err
@@ -315,22 +316,22 @@ func newPlainCount() simReplica {
 	return simReplica{&plainCount{memory, map[string]int{}}, memory}
 }
 
-func (p *plainCount) Start(_ context.Context, a counter.Attempt, _ counter.Mode, limit int) (counter.Reply, error) {
+func (p *plainCount) Start(_ context.Context, a counter.Attempt, _ rules.Mode, limit int) (counter.Reply, error) {
 	if p.counts[a.ID] >= limit {
-		return counter.Reply{Code: counter.ReplyExhausted, Failures: p.counts[a.ID], Limit: limit}, nil
+		return counter.Reply{Code: rules.ReplyExhausted, Failures: p.counts[a.ID], Limit: limit}, nil
 	}
-	return counter.Reply{Code: counter.ReplyRun, Failures: p.counts[a.ID], Limit: limit}, nil
+	return counter.Reply{Code: rules.ReplyRun, Failures: p.counts[a.ID], Limit: limit}, nil
 }
 
 func (p *plainCount) Begun(context.Context, counter.Attempt) (counter.Reply, error) {
-	return counter.Reply{Code: counter.ReplyBegun}, nil
+	return counter.Reply{Code: rules.ReplyBegun}, nil
 }
 
 func (p *plainCount) Fail(_ context.Context, a counter.Attempt, f counter.Failure) (counter.Reply, error) {
 	p.counts[a.ID]++
-	answer := counter.Reply{Code: counter.ReplyRequeue, Failures: p.counts[a.ID], Limit: f.Limit, Wait: f.Wait}
+	answer := counter.Reply{Code: rules.ReplyRequeue, Failures: p.counts[a.ID], Limit: f.Limit, Wait: f.Wait}
 	if p.counts[a.ID] >= f.Limit {
-		answer.Code = counter.ReplyExhausted
+		answer.Code = rules.ReplyExhausted
 	}
 	return answer, nil
 }

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/audit"
 )
 
@@ -344,7 +344,7 @@ func (w *simWorld) fault() {
 // besieges decides whether the sender of a step is killed from outside before it gets the reply. Most often the step is
 // START isolated, and rarely BEGUN: after that the store has to count it.
 func (w *simWorld) besieges(r *simRequest) bool {
-	if w.sieges == 0 || w.calm || r.name == audit.StepStart && r.mode != counter.ModeIsolated ||
+	if w.sieges == 0 || w.calm || r.name == audit.StepStart && r.mode != rules.ModeIsolated ||
 		r.name != audit.StepStart && r.name != audit.StepBegun {
 		return false
 	}

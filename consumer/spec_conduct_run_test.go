@@ -317,11 +317,11 @@ func (r *conductRun) answer(ctx context.Context, e conductEntry) (counter.Reply,
 	e.answered = true
 	r.note(e)
 	r.dawdle()
-	replyCodes := map[string]counter.ReplyCode{
-		"RUN": counter.ReplyRun, "WAIT": counter.ReplyWait, "SUSPECT": counter.ReplySuspect,
-		"REQUEUE": counter.ReplyRequeue, "EXHAUSTED": counter.ReplyExhausted,
-		"UNCOUNTED": counter.ReplyUncounted, "SUPERSEDED": counter.ReplySuperseded,
-		"BEGUN": counter.ReplyBegun, "GONE": counter.ReplyGone,
+	replyCodes := map[string]rules.ReplyCode{
+		"RUN": rules.ReplyRun, "WAIT": rules.ReplyWait, "SUSPECT": rules.ReplySuspect,
+		"REQUEUE": rules.ReplyRequeue, "EXHAUSTED": rules.ReplyExhausted,
+		"UNCOUNTED": rules.ReplyUncounted, "SUPERSEDED": rules.ReplySuperseded,
+		"BEGUN": rules.ReplyBegun, "GONE": rules.ReplyGone,
 	}
 	return counter.Reply{
 		Code: replyCodes[reply.Code], Failures: int(reply.Failures), Crashes: int(reply.Crashes), Limit: int(reply.Limit),
@@ -397,7 +397,7 @@ func (r *conductRun) since(at time.Time) *int64 {
 }
 
 // AskBreaker returns the breaker of the case's events. Of the permits that are due it gives one.
-func (r *conductRun) AskBreaker(ctx context.Context, _, _ string, a counter.Progress) (counter.BreakerState, error) {
+func (r *conductRun) AskBreaker(ctx context.Context, _, _ string, a rules.Progress) (counter.BreakerState, error) {
 	if kind := r.outage("ASK"); kind == "lost" {
 		<-ctx.Done()
 		return counter.BreakerState{}, ctx.Err()
@@ -419,7 +419,7 @@ func (r *conductRun) AskBreaker(ctx context.Context, _, _ string, a counter.Prog
 	return b, nil
 }
 
-func (r *conductRun) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply,
+func (r *conductRun) Start(ctx context.Context, a counter.Attempt, mode rules.Mode, limit int) (counter.Reply,
 	error) {
 	e := r.entry("START", a)
 	e.Mode, e.Limit, e.MaxAge, e.Delay = mode.String(), &limit, a.MaxAge.Milliseconds(), a.Delay.String()

@@ -8,10 +8,11 @@ import (
 
 	"github.com/strikesmq/strikes/consumer/internal/bound"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
-var startModes = map[Isolation]counter.Mode{
-	IsolationSuspects: counter.ModeShared, IsolationOff: counter.ModeUntracked,
+var startModes = map[Isolation]rules.Mode{
+	IsolationSuspects: rules.ModeShared, IsolationOff: rules.ModeUntracked,
 }
 
 // startIsolated sends START, and BEGUN right before the handler. START only reserves the attempt. From BEGUN on a death
@@ -31,7 +32,7 @@ func (s *session) startIsolated(ctx context.Context, d *delivery) (step, error) 
 	if next != stepRun {
 		return next, err
 	}
-	if d.mode == counter.ModeIsolated && ctx.Err() == nil {
+	if d.mode == rules.ModeIsolated && ctx.Err() == nil {
 		err = s.sendBegun(ctx, d)
 	}
 	if ctx.Err() != nil {
@@ -93,12 +94,12 @@ func (s *session) sendBegun(ctx context.Context, d *delivery) error {
 	var reply counter.Reply
 	err := s.send(ctx, d, func(ctx context.Context) (err error) {
 		reply, err = s.Counter.Begun(ctx, s.counted(d))
-		if err == nil && reply.Code != counter.ReplyBegun && reply.Code != counter.ReplyGone {
+		if err == nil && reply.Code != rules.ReplyBegun && reply.Code != rules.ReplyGone {
 			err = fmt.Errorf("%w: BEGUN got %v", errReplyCode, reply.Code)
 		}
 		return err
 	})
-	if err == nil && reply.Code == counter.ReplyGone {
+	if err == nil && reply.Code == rules.ReplyGone {
 		return errGone
 	}
 	return err

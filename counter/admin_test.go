@@ -383,21 +383,21 @@ func TestOperatorsLimit(t *testing.T) {
 				if err == nil && o.Limit() != tc.want || err != nil && (!errors.Is(err, ErrOverride) || tc.want != 4) {
 					t.Errorf("Limit: %d, %v, want %d", o.Limit(), err, tc.want)
 				}
-				got, err := c.Start(t.Context(), attempt(m, "a"), ModeShared, 4)
+				got, err := c.Start(t.Context(), attempt(m, "a"), rules.ModeShared, 4)
 				if err != nil || got.Limit != tc.want {
 					t.Errorf("start: %+v, %v, want limit %d", got, err, tc.want)
 				}
 				got, err = c.Fail(t.Context(), attempt(m, "a"), Failure{Limit: 4})
-				code := ReplyRequeue
+				code := rules.ReplyRequeue
 				if tc.want == 1 {
-					code = ReplyExhausted
+					code = rules.ReplyExhausted
 				}
 				if err != nil || got.Limit != tc.want || got.Code != code {
 					t.Errorf("fail: %+v, %v, want limit %d, %v", got, err, tc.want, code)
 				}
 				m.ID += " rejected"
 				got, err = c.Fail(t.Context(), attempt(m, "b"), reject)
-				if err != nil || got.Limit != 0 || got.Code != ReplyExhausted {
+				if err != nil || got.Limit != 0 || got.Code != rules.ReplyExhausted {
 					t.Errorf("a Reject is not the operator's to overrule: %+v, %v", got, err)
 				}
 				if was, err := c.Admin().ClearLimit(t.Context(), m.VHost, m.Queue); !was || err != nil {

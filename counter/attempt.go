@@ -28,8 +28,8 @@ func refusedField(a Attempt) error {
 		return setting.New("Queue", "", "the name of the message's queue")
 	case a.ID == "":
 		return setting.New("ID", "", "the id of the message, which cannot be counted without one")
-	case a.Fence < 0 || a.Fence > MaxFence:
-		return setting.New("Fence", a.Fence, fmt.Sprintf("0 to %d", int64(MaxFence)))
+	case a.Fence < 0 || a.Fence > rules.MaxFence:
+		return setting.New("Fence", a.Fence, fmt.Sprintf("0 to %d", int64(rules.MaxFence)))
 	case a.MaxAge < 0:
 		return setting.New("MaxAge", a.MaxAge, "0s at least")
 	case !validToken(a.Token):
@@ -46,11 +46,11 @@ func validToken(t string) bool {
 	return t != "" && len(t) <= 64 && strings.Trim(t, letters) == ""
 }
 
-func checkDelay(l Delay) error {
+func checkDelay(l rules.Delay) error {
 	switch {
 	case l.CopyNumber < 0 || l.CopyNumber > rules.MaxCopyNumber:
 		return setting.New("Delay.CopyNumber", l.CopyNumber, fmt.Sprintf("0 to %d", int64(rules.MaxCopyNumber)))
-	case l != (Delay{}) && (l.Body == "" || len(l.Body) > 32 || strings.Trim(l.Body, "0123456789abcdef") != ""):
+	case l != (rules.Delay{}) && (l.Body == "" || len(l.Body) > 32 || strings.Trim(l.Body, "0123456789abcdef") != ""):
 		return setting.New("Delay.Body", l.Body, "1 to 32 of 0-9 a-f")
 	}
 	return nil

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // The benchmarks need a Redis that is theirs alone: REDIS_URL, and the database after the one it names is emptied.
@@ -180,7 +182,7 @@ func BenchmarkMemorySuccess(b *testing.B) {
 			n := at.Add(1)
 			a := Attempt{Message: message(benchID(n)), Token: "Ab1Cd2Ef-" + strconv.FormatInt(n, 36),
 				Consumer: "worker-1.example.com, pid 12345"}
-			if _, err := c.Start(b.Context(), a, ModeShared, 4); err != nil {
+			if _, err := c.Start(b.Context(), a, rules.ModeShared, 4); err != nil {
 				b.Error(err)
 			}
 			if err := c.End(b.Context(), a, true); err != nil {
@@ -206,7 +208,7 @@ func BenchmarkServerCPU(b *testing.B) {
 		f := Failure{Limit: 1000, Reason: "connection refused by upstream service 1"}
 		return errOf(c.Fail(context.Background(), a, f))
 	}
-	start := func(mode Mode) func(*Counter, Attempt) error {
+	start := func(mode rules.Mode) func(*Counter, Attempt) error {
 		return func(c *Counter, a Attempt) error { return errOf(c.Start(context.Background(), a, mode, 1000)) }
 	}
 	steps := []struct {
@@ -214,8 +216,8 @@ func BenchmarkServerCPU(b *testing.B) {
 		attempt int
 		take    func(*Counter, Attempt) error
 	}{
-		{"FAIL", 1, fail}, {"START", 2, start(ModeShared)}, {"second-FAIL", 2, fail},
-		{"START-isolated", 3, start(ModeIsolated)},
+		{"FAIL", 1, fail}, {"START", 2, start(rules.ModeShared)}, {"second-FAIL", 2, fail},
+		{"START-isolated", 3, start(rules.ModeIsolated)},
 		{"BEGUN", 3, func(c *Counter, a Attempt) error { return errOf(c.Begun(context.Background(), a)) }},
 		{"END", 3, func(c *Counter, a Attempt) error { return c.End(context.Background(), a, true) }},
 	}

@@ -16,7 +16,7 @@ type BreakerState struct {
 
 // AskBreaker reports the successes of a process that has a breaker, and returns the breaker of its queue. A process
 // that has a message to run while it is open asks for a permit. After an error the last state stays in force.
-func (c *Counter) AskBreaker(ctx context.Context, vhost, queue string, p Progress) (BreakerState, error) {
+func (c *Counter) AskBreaker(ctx context.Context, vhost, queue string, p rules.Progress) (BreakerState, error) {
 	return c.changeBreaker(ctx, vhost, queue, func(b *BreakerState) (changed bool) {
 		b.Permitted, changed = b.Answer(p, b.Now)
 		return changed

@@ -129,7 +129,7 @@ func (w *breakerWorld) attempt(t *rapid.T) (a Attempt) {
 		Token: tokens.Draw(t, "token"), First: rapid.Bool().Draw(t, "first"), Received: w.now,
 		MaxAge:     rapid.SampledFrom([]time.Duration{0, 0, 0, time.Minute}).Draw(t, "max age"),
 		HoldsQueue: rapid.IntRange(0, 4).Draw(t, "holds") == 0}
-	a.Progress = Progress{Breaker: breakers.Draw(t, "breaker"), Patience: patiences.Draw(t, "patience"),
+	a.Progress = rules.Progress{Breaker: breakers.Draw(t, "breaker"), Patience: patiences.Draw(t, "patience"),
 		Began: at("began"), Ended: at("ended"), Attempt: at("attempt"), Failing: rapid.IntRange(0, 5).Draw(t, "failing") == 0}
 	return a
 }

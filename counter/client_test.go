@@ -11,7 +11,7 @@ import (
 
 func TestParseReply(t *testing.T) {
 	good := []any{"REQUEUE", int64(2), int64(1), int64(4), int64(7), int64(1500), "panicked", "boom", int64(0)}
-	want := Reply{Code: ReplyRequeue, Failures: 2, Crashes: 1, Limit: 4, Fence: 7, Wait: 1500 * time.Millisecond,
+	want := Reply{Code: rules.ReplyRequeue, Failures: 2, Crashes: 1, Limit: 4, Fence: 7, Wait: 1500 * time.Millisecond,
 		Cause: CausePanicked, Reason: "boom"}
 	if got, err := parseReply(good); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
@@ -77,11 +77,11 @@ func TestLargest(t *testing.T) {
 	m := Message{VHost: "/", Queue: "orders", ID: "1"}
 	for _, s := range stores(t) {
 		got, err := s.Fail(t.Context(), attempt(m, "a"), Failure{Limit: math.MaxInt, Wait: math.MaxInt64})
-		if err != nil || got.Code != ReplyRequeue || got.Limit != rules.MaxLimit || got.Wait < 290*365*24*time.Hour {
+		if err != nil || got.Code != rules.ReplyRequeue || got.Limit != rules.MaxLimit || got.Wait < 290*365*24*time.Hour {
 			t.Errorf("%s: fail: %+v, %v", s.name, got, err)
 		}
-		got, err = s.Start(t.Context(), attempt(m, "b"), ModeIsolated, math.MaxInt)
-		if err != nil || got.Code != ReplyWait || got.Limit != rules.MaxLimit || got.Wait < 290*365*24*time.Hour {
+		got, err = s.Start(t.Context(), attempt(m, "b"), rules.ModeIsolated, math.MaxInt)
+		if err != nil || got.Code != rules.ReplyWait || got.Limit != rules.MaxLimit || got.Wait < 290*365*24*time.Hour {
 			t.Errorf("%s: start: %+v, %v", s.name, got, err)
 		}
 	}

@@ -174,13 +174,13 @@ func TestALateEndReleasesTheQueue(t *testing.T) {
 			}, true},
 			"not its failure": {func() error {
 				a := a
-				a.Progress = Progress{Breaker: 8}
+				a.Progress = rules.Progress{Breaker: 8}
 				return errOf(s.Fail(ctx, a, Failure{Limit: 1, Cause: CauseNotCounted}))
 			}, false},
 		} {
-			needOf(t, s.name, errOf(s.Start(ctx, a, ModeIsolated, 1)))
+			needOf(t, s.name, errOf(s.Start(ctx, a, rules.ModeIsolated, 1)))
 			needOf(t, s.name, errOf(s.Begun(ctx, a)))
-			if got := show(s.Start(ctx, b, ModeIsolated, 1)); !strings.HasPrefix(got, "HELD") {
+			if got := show(s.Start(ctx, b, rules.ModeIsolated, 1)); !strings.HasPrefix(got, "HELD") {
 				t.Fatalf("%s: %s", s.name, got)
 			}
 			needOf(t, s.name, s.HoldQueue(ctx, Holding{m, CauseCrashed}, Note{By: "host", Why: "a message is exhausted"}))
@@ -357,8 +357,8 @@ func TestSkip(t *testing.T) {
 			t.Errorf("%s: consumers read %+v, %v", s.name, c, err)
 		}
 		for range 2 {
-			reply, err := s.Start(ctx, attempt(m, "b"), ModeShared, testLimit)
-			if err != nil || reply.Code != ReplyExhausted || reply.Cause != CauseSkipped || reply.Reason != why.Why {
+			reply, err := s.Start(ctx, attempt(m, "b"), rules.ModeShared, testLimit)
+			if err != nil || reply.Code != rules.ReplyExhausted || reply.Cause != CauseSkipped || reply.Reason != why.Why {
 				t.Errorf("%s: %+v, %v", s.name, reply, err)
 			}
 		}

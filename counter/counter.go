@@ -164,14 +164,14 @@ func (c *Counter) Close() error {
 
 // Start asks whether an attempt at a redelivered message may run, and opens it; mode says which other handlers may run
 // in this process meanwhile. The limit is the number of counted attempts at which the message is exhausted: 1 to 1001,
-// a larger one counts as 1001. The Reply's ReplyCode is ReplyRun, ReplyWait, ReplySuspect or ReplyExhausted. After an
-// error the attempt may or may not be open: call Start again with the same token, or End. ModeIsolated only reserves
-// the attempt: call Begun before its handler.
-func (c *Counter) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error) {
+// a larger one counts as 1001. The Code of the Reply is ReplyRun, ReplyWait, ReplySuspect or ReplyExhausted of package
+// rules, which also has the modes. After an error the attempt may or may not be open: call Start again with the same
+// token, or End. ModeIsolated only reserves the attempt: call Begun before its handler.
+func (c *Counter) Start(ctx context.Context, a Attempt, mode rules.Mode, limit int) (Reply, error) {
 	switch {
 	case limit < 1:
 		return Reply{}, fmt.Errorf("counter: start: %w", setting.New("limit", limit, "1 at least"))
-	case mode < ModeShared || mode > ModeBesideAbandoned:
+	case mode < rules.ModeShared || mode > rules.ModeBesideAbandoned:
 		want := "ModeShared, ModeIsolated, ModeUntracked or ModeBesideAbandoned"
 		return Reply{}, fmt.Errorf("counter: start: %w", setting.New("mode", mode, want))
 	}
@@ -189,7 +189,7 @@ func (c *Counter) Begun(ctx context.Context, a Attempt) (Reply, error) {
 	return c.take(ctx, stepBegun, a, rules.Begun, 0)
 }
 
-// Fail counts a failed attempt. The Reply's ReplyCode is ReplyRequeue or ReplyExhausted. After an error it may or may
+// Fail counts a failed attempt. The Code of the Reply is ReplyRequeue or ReplyExhausted. After an error it may or may
 // not be counted: call Fail again with the same token, which counts it once however often it arrives.
 func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error) {
 	if err := checkFailure(a, f); err != nil {
@@ -201,7 +201,7 @@ func (c *Counter) Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 	reply, err := c.take(ctx, stepFail, a, by, min(max(f.Limit, 0), rules.MaxLimit), rules.CeilMillis(f.Wait),
 		string(cmp.Or(f.Cause, CauseFailed)), printable.Cut(f.Reason, MaxReason),
 		max(f.Ran, 0).Milliseconds(), rules.CeilMillis(a.MaxAge), int64(min(f.AtMost, rules.MaxLimit)))
-	if err == nil && reply.Code == ReplyUncounted {
+	if err == nil && reply.Code == rules.ReplyUncounted {
 		err = c.alive(ctx, a)
 	}
 	return reply, err

@@ -1,6 +1,10 @@
 package counter
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/strikesmq/strikes/counter/rules"
+)
 
 // A reason that an operator writes is not read as an argument of the delay queues.
 func TestWhyIsNoDelay(t *testing.T) {
@@ -15,7 +19,7 @@ func TestWhyIsNoDelay(t *testing.T) {
 			m := message(name)
 			need(t, errOf(s.Fail(t.Context(), attempt(m, "a"), again)))
 			need(t, change(m))
-			if move := s.look(t, m).Move; move != (Move{}) {
+			if move := s.look(t, m).Move; move != (rules.Move{}) {
 				t.Errorf("%s: %s: the message counts as moved: %+v", s.name, name, move)
 			}
 		}

@@ -14,12 +14,14 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // calls takes every method of a Counter that uses the store, and returns their errors by name.
 func calls(ctx context.Context, c *Counter) map[string]error {
 	a := attempt(message("1"), "a")
-	_, started := c.Start(ctx, a, ModeShared, testLimit)
+	_, started := c.Start(ctx, a, rules.ModeShared, testLimit)
 	_, failed := c.Fail(ctx, a, again)
 	_, got := c.Admin().Get(ctx, "/", "orders", "1")
 	reset := c.Admin().Reset(ctx, message("1"), Note{Why: "repaired"})

@@ -9,6 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // Most programs only dial a Counter and pass it to their consumers. They may check the store before.
@@ -80,7 +81,7 @@ func ExampleAdmin_SetLimit() {
 		log.Fatal(err)
 	}
 	order := counter.Message{VHost: "/", Queue: "orders", ID: "order-17"}
-	reply, err := counts.Start(ctx, counter.Attempt{Message: order, Token: "attempt-2"}, counter.ModeShared, 3)
+	reply, err := counts.Start(ctx, counter.Attempt{Message: order, Token: "attempt-2"}, rules.ModeShared, 3)
 	if err != nil {
 		log.Fatal(err)
 	}

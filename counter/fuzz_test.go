@@ -39,8 +39,8 @@ func FuzzSteps(f *testing.F) {
 		failure := Failure{Limit: limit, Wait: time.Duration(wait), Reason: reason}
 		for i, take := range []func(attempts) (Reply, error){
 			func(s attempts) (Reply, error) { return s.Fail(t.Context(), a, failure) },
-			func(s attempts) (Reply, error) { return s.Start(t.Context(), a, ModeShared, limit) },
-			func(s attempts) (Reply, error) { return s.Start(t.Context(), a, ModeIsolated, limit) },
+			func(s attempts) (Reply, error) { return s.Start(t.Context(), a, rules.ModeShared, limit) },
+			func(s attempts) (Reply, error) { return s.Start(t.Context(), a, rules.ModeIsolated, limit) },
 			func(s attempts) (Reply, error) { return s.Begun(t.Context(), a) },
 			func(s attempts) (Reply, error) { return Reply{}, s.End(t.Context(), a, wait < 0) },
 		} {

@@ -29,14 +29,14 @@ func TestHistory(t *testing.T) {
 			needOf(t, s.name, errOf(s.Fail(t.Context(), a, Failure{Limit: 100, Reason: reason, Ran: ran,
 				Cause: CausePanicked})))
 		}
-		start := func(token, consumer string, mode Mode) {
+		start := func(token, consumer string, mode rules.Mode) {
 			t.Helper()
 			a := Attempt{Message: m, Token: token, Consumer: consumer}
 			needOf(t, s.name, errOf(s.Start(t.Context(), a, mode, 100)))
-			if mode != ModeIsolated {
+			if mode != rules.ModeIsolated {
 				return
 			}
-			if reply, err := s.Begun(t.Context(), a); err != nil || reply.Code != ReplyBegun {
+			if reply, err := s.Begun(t.Context(), a); err != nil || reply.Code != rules.ReplyBegun {
 				t.Fatalf("%s: %+v, %v", s.name, reply, err)
 			}
 		}
@@ -54,16 +54,16 @@ func TestHistory(t *testing.T) {
 		three := []string{"1 panicked 1s web-1: no stock", "2 panicked 2s web-1: no stock",
 			"3 panicked 0s web-2: down for\x00 a while"}
 		want("three", three...)
-		start("d", "web-3", ModeIsolated)
-		start("e", "web-4", ModeShared) // a suspect: the consumer stays that of the open attempt
-		start("e", "web-4", ModeIsolated)
+		start("d", "web-3", rules.ModeIsolated)
+		start("e", "web-4", rules.ModeShared) // a suspect: the consumer stays that of the open attempt
+		start("e", "web-4", rules.ModeIsolated)
 		want("a crash", append(three, "4 crashed 0s web-3: "+crash)...)
 		fail("e", "web-4", "down\tfor\x00 a while", time.Second)
 		want("after it", append(three, "4 crashed 0s web-3: "+crash, "5 panicked 1s web-4: down for\x00 a while")...)
 		need(t, s.End(t.Context(), attempt(m, "d"), false))
 		want("it was none", append(three, "4 panicked 1s web-4: down for\x00 a while")...)
-		start("f", "web-5", ModeIsolated)
-		start("g", "web-6", ModeIsolated)
+		start("f", "web-5", rules.ModeIsolated)
+		start("g", "web-6", rules.ModeIsolated)
 		fail("f", "web-5", "it was not dead", time.Minute)
 		want("the crash was a failure", append(three, "4 panicked 1s web-4: down for\x00 a while",
 			"5 panicked 1m0s web-5: it was not dead")...)

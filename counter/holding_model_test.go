@@ -6,16 +6,17 @@ import "github.com/strikesmq/strikes/counter/rules"
 func (d *taken) wrongHold() string {
 	holds := d.before.State == StateHeld
 	switch {
-	case d.reply.Code == ReplyHeld && !d.HoldsQueue:
+	case d.reply.Code == rules.ReplyHeld && !d.HoldsQueue:
 		return "a message holds its queue for a consumer that does not ask for it"
-	case d.reply.Code == ReplyHeld && d.after.tombstones.Count > d.before.tombstones.Count:
+	case d.reply.Code == rules.ReplyHeld && d.after.tombstones.Count > d.before.tombstones.Count:
 		return "a message that holds its queue got a tombstone"
-	case d.reply.Code == ReplyHeld && d.after.State == StateLive && d.before.Tokens.Of(d.Token) != KindNotCounted:
+	case d.reply.Code == rules.ReplyHeld && d.after.State == StateLive &&
+		d.before.Tokens.Of(d.Token) != rules.KindNotCounted:
 		return "a message that holds its queue gets another attempt"
-	case d.HoldsQueue && d.reply.Code == ReplyExhausted && d.before.State != StateSkip &&
+	case d.HoldsQueue && d.reply.Code == rules.ReplyExhausted && d.before.State != StateSkip &&
 		d.before.State != StateDeadLetter:
 		return "a message was dead-lettered instead of holding its queue"
-	case d.reply.Code == ReplyRun && holds && d.step == "start" && d.before.Tokens.Of(d.Token) == 0 &&
+	case d.reply.Code == rules.ReplyRun && holds && d.step == "start" && d.before.Tokens.Of(d.Token) == 0 &&
 		d.before.OpenToken != d.Token:
 		return "a message that holds its queue may run"
 	case d.after.State == StateHeld && (d.reply.Code == rules.ReplyLimited || d.reply.Code == rules.ReplySkipped ||

@@ -182,7 +182,7 @@ func TestRepeatedLaneStep(t *testing.T) {
 func TestATombstoneOfAPartitionedQueueIsFound(t *testing.T) {
 	for _, s := range stores(t) {
 		message := func(id string) Message { return Message{VHost: "/", Queue: "dealt", ID: id} }
-		if r, err := s.Fail(t.Context(), attempt(message("died"), "a"), Failure{Limit: 1}); r.Code != ReplyExhausted {
+		if r, err := s.Fail(t.Context(), attempt(message("died"), "a"), Failure{Limit: 1}); r.Code != rules.ReplyExhausted {
 			t.Fatalf("%s: %+v, %v", s.name, r, err)
 		}
 		need(t, errOf(s.OwnLanes(t.Context(), "/", "dealt.3", "", "o")))

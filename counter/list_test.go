@@ -11,6 +11,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // deadIDs lists from a place on, limit at most; 0: all.
@@ -225,7 +227,7 @@ func TestDeadStayInOrder(t *testing.T) {
 			for passed := time.Duration(0); passed < tc.after; passed += 9 * time.Minute {
 				c.age(t, min(9*time.Minute, tc.after-passed), both...)
 				for _, m := range both[:1] {
-					if got := show(c.Start(t.Context(), attempt(m, "b"), ModeShared, 9)); !strings.HasPrefix(got, "EXHAUSTED") {
+					if got := show(c.Start(t.Context(), attempt(m, "b"), rules.ModeShared, 9)); !strings.HasPrefix(got, "EXHAUSTED") {
 						t.Fatal(got)
 					}
 				}

@@ -15,7 +15,7 @@ func TestMemoryNeedsNoServer(t *testing.T) {
 	note := Note{By: "op", Why: "why"}
 	given := []any{message("1"), []Message{message("1")}, note, attempt(message("1"), "b"), Reader{Token: "a"},
 		Override{MaxRetries: new(3), Note: note}, Failure{Limit: 4}, AuditEntry{Verb: "skip"}, 7, int64(7), true, time.Minute,
-		[]string{"orders"}, ModeShared, BlockedPage{}, []LaneLetter{}, []Position{}, Progress{Breaker: 8},
+		[]string{"orders"}, rules.ModeShared, BlockedPage{}, []LaneLetter{}, []Position{}, rules.Progress{Breaker: 8},
 		rules.LaneStep{Message: message("1"), Lane: "l", Act: rules.LaneEnter, Owner: "a", Number: 1}}
 	of := reflect.TypeFor[*Memory]()
 	for i := range of.NumMethod() {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -19,12 +20,12 @@ type faultyRules struct {
 	fault string
 }
 
-func (f faultyRules) Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error) {
+func (f faultyRules) Start(ctx context.Context, a Attempt, mode rules.Mode, limit int) (Reply, error) {
 	switch {
 	case f.fault == "START loses the fence":
 		a.Fence = 0
-	case f.fault == "START opens an isolated attempt as shared" && mode == ModeIsolated:
-		mode = ModeBesideAbandoned
+	case f.fault == "START opens an isolated attempt as shared" && mode == rules.ModeIsolated:
+		mode = rules.ModeBesideAbandoned
 	case f.fault == "START takes a redelivery for a first one":
 		a.First = true
 	case f.fault == "START ignores the age":

@@ -81,7 +81,7 @@ func newWorld(all []store, run int64) *world {
 type taken struct {
 	Attempt
 	step          string
-	mode          Mode
+	mode          rules.Mode
 	limit         int
 	override      *Override
 	back          time.Duration // by which the clocks were set back
@@ -99,10 +99,11 @@ var (
 	fewTokens  = rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "a-1", "1_a"})
 	manyTokens = rapid.StringMatching("[a-c][0-9]")
 	tokens     = rapid.OneOf(fewTokens, fewTokens, fewTokens, manyTokens)
-	modes      = rapid.SampledFrom([]Mode{ModeShared, ModeIsolated, ModeUntracked, ModeBesideAbandoned})
-	waits      = rapid.SampledFrom([]time.Duration{-time.Second, 0, 0, time.Minute, 5 * time.Minute, 7 * time.Hour})
-	fences     = rapid.SampledFrom([]int64{0, 0, 0, 1, inOneDay})
-	reasons    = rapid.SampledFrom([]string{"", "0", "boom", "a\nb\x00\xff", "\u00e9 \u2028", "\r\n\tboom\tc\r",
+	modes      = rapid.SampledFrom([]rules.Mode{rules.ModeShared, rules.ModeIsolated, rules.ModeUntracked,
+		rules.ModeBesideAbandoned})
+	waits   = rapid.SampledFrom([]time.Duration{-time.Second, 0, 0, time.Minute, 5 * time.Minute, 7 * time.Hour})
+	fences  = rapid.SampledFrom([]int64{0, 0, 0, 1, inOneDay})
+	reasons = rapid.SampledFrom([]string{"", "0", "boom", "a\nb\x00\xff", "\u00e9 \u2028", "\r\n\tboom\tc\r",
 		strings.Repeat("\u00e9", 100), strings.Repeat("x", 120)})
 	consumers = rapid.SampledFrom([]string{"", "0", "host, pid 1", "a\nf0\t1\tb\r", strings.Repeat("h", 200)})
 	// never as much as may have passed
@@ -158,11 +159,11 @@ var (
 
 // drawDelay draws a Delay for four of five steps. A step without one makes the body of a move unknown, so few have
 // none.
-func drawDelay(t *rapid.T) Delay {
+func drawDelay(t *rapid.T) rules.Delay {
 	if rapid.IntRange(0, 4).Draw(t, "no delay queues") == 0 {
-		return Delay{}
+		return rules.Delay{}
 	}
-	return Delay{
+	return rules.Delay{
 		CopyNumber: copyNumbers.Draw(t, "copy number"), Body: bodies.Draw(t, "body"),
 		Above: rapid.SampledFrom([]time.Duration{0, time.Minute,
 			4 * time.Minute}).Draw(t, "above"),
@@ -204,7 +205,7 @@ func drawTaken(_ *rapid.T, did *taken) takes {
 }
 
 // refused makes an operator's refusal a reply, so that the stores must agree on it.
-func refused(done ReplyCode, err error) (Reply, error) {
+func refused(done rules.ReplyCode, err error) (Reply, error) {
 	switch {
 	case errors.Is(err, ErrNoRecord):
 		return Reply{Code: rules.ReplyNone}, nil
@@ -324,7 +325,7 @@ func (w *world) with(t *rapid.T, a Attempt, all ...draws) {
 
 func drawIsolated(t *rapid.T, did *taken) takes {
 	take := drawStart(t, did)
-	did.mode = ModeIsolated
+	did.mode = rules.ModeIsolated
 	return take
 }
 
@@ -401,7 +402,7 @@ func (d *taken) check(t *rapid.T, where string) {
 	}
 	failed, crashed := 0, 0
 	for _, token := range a.Tokens {
-		failed += rules.Flag(token.Kind == KindFailed)
+		failed += rules.Flag(token.Kind == rules.KindFailed)
 		crashed += rules.Flag(token.Kind == rules.KindCrashed)
 	}
 	if failed != a.Failures || crashed != a.Crashes {
@@ -414,7 +415,7 @@ func (d *taken) check(t *rapid.T, where string) {
 		refuse("a step made the record vanish or live forever")
 	}
 	// A record that was too old before, and reaches its limit now, keeps that cause.
-	if d.reply.Code != ReplyHeld && b.State != StateHeld && d.becameTooOld() != (a.Cause == CauseTooOld &&
+	if d.reply.Code != rules.ReplyHeld && b.State != StateHeld && d.becameTooOld() != (a.Cause == CauseTooOld &&
 		(b.Cause != CauseTooOld || b.State != StateDeadLetter && a.State == StateDeadLetter &&
 			a.Counted() < d.reply.Limit)) {
 		refuse("dead-lettered for its age, or not")
@@ -434,10 +435,10 @@ func (d *taken) wrongMove() string {
 		return "a copy number shrank"
 	case a.CopyNumber > a.Top:
 		return "a copy number was confirmed that was never given"
-	case d.reply.Code == ReplySuperseded && (a.Body != d.Delay.Body || d.Delay.CopyNumber >= a.CopyNumber &&
+	case d.reply.Code == rules.ReplySuperseded && (a.Body != d.Delay.Body || d.Delay.CopyNumber >= a.CopyNumber &&
 		(d.Delay.CopyNumber == 0 || d.after.State != StateDone)):
 		return "a delivery is superseded that no copy replaces"
-	case d.reply.Code == ReplySuperseded && d.after.tombstones.Count > d.before.tombstones.Count:
+	case d.reply.Code == rules.ReplySuperseded && d.after.tombstones.Count > d.before.tombstones.Count:
 		return "a superseded delivery got a tombstone"
 	}
 	return ""
@@ -445,11 +446,11 @@ func (d *taken) wrongMove() string {
 
 // waitsForCopy reports whether a START waits for the end of an attempt at another copy.
 func (d *taken) waitsForCopy() bool {
-	return d.step == "start" && d.reply.Code == ReplyWait && d.Delay.CopyNumber > 0 && d.before.OpenToken != ""
+	return d.step == "start" && d.reply.Code == rules.ReplyWait && d.Delay.CopyNumber > 0 && d.before.OpenToken != ""
 }
 
 // kinds are the known attempts by their names.
-func kinds(tokens Tokens) map[string]rules.Kind {
+func kinds(tokens rules.Tokens) map[string]rules.Kind {
 	out := map[string]rules.Kind{}
 	for _, t := range tokens {
 		out[t.Name] = t.Kind
@@ -468,14 +469,15 @@ func (d *taken) becameTooOld() bool {
 	switch {
 	case !late || d.limit == 0 || a.Counted() >= d.reply.Limit || b.State == StateSkip:
 		return false
-	case d.reply.Code == ReplySuperseded, d.reply.Code == ReplyHeld, d.waitsForCopy():
+	case d.reply.Code == rules.ReplySuperseded, d.reply.Code == rules.ReplyHeld, d.waitsForCopy():
 		return false
 	case d.step == "start":
 		handled := !b.Binds.IsZero() && !counted
 		return known == 0 && (b.OpenToken == "" || b.OpenToken != d.Token) && b.State != StateDeadLetter && !handled
 	case d.step == "fail":
 		// a failure that was counted before decides only about a message that still waits
-		return known != KindNotCounted && b.State != StateDeadLetter && (b.State == StateLive || known != KindFailed)
+		return known != rules.KindNotCounted && b.State != StateDeadLetter &&
+			(b.State == StateLive || known != rules.KindFailed)
 	}
 	return false
 }
@@ -511,7 +513,7 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 		need(t, errOf(s.Fail(t.Context(), attempt(m, "counted"), Failure{Limit: 9})))
 		for i := range 3 * rules.MaxEnded {
 			a := attempt(m, fmt.Sprint("t", i))
-			need(t, errOf(s.Start(t.Context(), a, ModeShared, 9)))
+			need(t, errOf(s.Start(t.Context(), a, rules.ModeShared, 9)))
 			need(t, s.End(t.Context(), a, false))
 		}
 		want := []string{"counted"}

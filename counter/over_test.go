@@ -137,7 +137,7 @@ func TestOverSharesRoundTrips(t *testing.T) {
 // TestOverRefuses: a program without a Store, and a record that cannot be read.
 func TestOverRefuses(t *testing.T) {
 	none := Over(nil, nil)
-	_, err := none.Start(t.Context(), attempt(Message{Queue: "q", ID: "a"}, "t"), ModeShared, 1)
+	_, err := none.Start(t.Context(), attempt(Message{Queue: "q", ID: "a"}, "t"), rules.ModeShared, 1)
 	if !errors.As(err, new(*FieldError)) || !strings.Contains(err.Error(), "a Store") {
 		t.Errorf("without a Store: %v", err)
 	}
@@ -197,7 +197,7 @@ func TestOverWarns(t *testing.T) {
 // TestStartRefuses: a mode that no attempt has would count as a shared one.
 func TestStartRefuses(t *testing.T) {
 	c := NewMemory(nil)
-	for _, mode := range []Mode{-1, ModeReserved, 99} {
+	for _, mode := range []rules.Mode{-1, rules.ModeReserved, 99} {
 		reply, err := c.Start(t.Context(), attempt(message("1"), "a"), mode, 3)
 		var refused *FieldError
 		if !errors.As(err, &refused) || refused.Field != "mode" {

@@ -13,6 +13,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // gate is a fake Redis that lets no EVALSHA pass until it is open, and knows the tokens of those that came.
@@ -324,7 +326,7 @@ func TestEachQueueAndKindOfStepForItself(t *testing.T) {
 					}
 				}
 				a := attempt(m, fmt.Sprint("started-", i))
-				if got := new(ordinals).in(t, show(c.Start(t.Context(), a, ModeIsolated, 9))); got != "RUN 1+0 fence 1" {
+				if got := new(ordinals).in(t, show(c.Start(t.Context(), a, rules.ModeIsolated, 9))); got != "RUN 1+0 fence 1" {
 					t.Errorf("%d: START: %s", i, got)
 				}
 				if err := c.End(t.Context(), a, i%4 == 0); err != nil {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 const (
@@ -139,7 +141,7 @@ func (r *recent) note(of Queue, by Change, steps []*taking, saved bool) {
 		r.records[at] = d
 	}
 	for _, t := range steps {
-		if t.reply.Code == ReplyExhausted {
+		if t.reply.Code == rules.ReplyExhausted {
 			delete(r.records, recentRecord{of, t.record})
 		}
 	}

@@ -104,7 +104,7 @@ func TestRecentIsOld(t *testing.T) {
 				a := attempt(at, token)
 				a.ID, a.First = id, first
 				if start {
-					reply, err := of.Start(t.Context(), a, ModeUntracked, testLimit)
+					reply, err := of.Start(t.Context(), a, rules.ModeUntracked, testLimit)
 					return fmt.Sprint(reply.Code, " ", reply.Counted(), " ", err)
 				}
 				reply, err := of.Fail(t.Context(), a, Failure{Limit: testLimit, Reason: "boom"})

@@ -28,13 +28,13 @@ func parseReply(reply any) (Reply, error) {
 		}
 	}
 	name, _ := list[0].(string)
-	code := ReplyCode(name)
+	code := rules.ReplyCode(name)
 	if !code.OfScript() {
 		return Reply{}, fmt.Errorf("%w: code %.80q", ErrReply, fmt.Sprint(list[0]))
 	}
 	cause, _ := list[6].(string)
 	reason, _ := list[7].(string)
-	if code != ReplyMove {
+	if code != rules.ReplyMove {
 		n[9] = 0
 	}
 	return Reply{

@@ -8,6 +8,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // TestStepsShareACall: a step that shares a call gets the same reply, and leaves the same record, as a step that is
@@ -15,19 +17,20 @@ import (
 func TestStepsShareACall(t *testing.T) {
 	server := miniredis.RunT(t)
 	c := dialTest(t, "redis://"+server.Addr())
-	delay, progress := Delay{CopyNumber: 1, Above: time.Minute, Lease: time.Minute, Body: "ab"}, Progress{Breaker: 5}
+	delay := rules.Delay{CopyNumber: 1, Above: time.Minute, Lease: time.Minute, Body: "ab"}
+	progress, none := rules.Progress{Breaker: 5}, rules.Progress{}
 	// take sends START, then FAIL, of nine messages of a queue: in one call if shared, with the message first at its
 	// beginning. It returns the replies and records.
 	take := func(queue string, first int, shared bool) map[string]string {
 		server.SetTime(time.Unix(1_700_000_000, 0))
-		of := func(id string, d Delay, p Progress) Attempt {
+		of := func(id string, d rules.Delay, p rules.Progress) Attempt {
 			return Attempt{Message: Message{VHost: "/", Queue: queue, ID: id}, Token: "second", Consumer: "of " + id, Delay: d,
-				Progress: p, First: d == Delay{}, Received: time.Now()}
+				Progress: p, First: d == rules.Delay{}, Received: time.Now()}
 		}
-		attempts := []Attempt{of("moved", delay, Progress{}), of("failed", Delay{}, progress), of("new", Delay{}, progress),
-			of("dead", Delay{}, progress), of("moved again", delay, Progress{}), of("new copy", delay, Progress{}),
-			of("dead copy", Delay{}, progress), of("superseded", Delay{Above: time.Minute, Body: "ab"}, Progress{}),
-			of("spent", Delay{}, progress)}
+		attempts := []Attempt{of("moved", delay, none), of("failed", rules.Delay{}, progress),
+			of("new", rules.Delay{}, progress), of("dead", rules.Delay{}, progress), of("moved again", delay, none), of("new copy", delay, none),
+			of("dead copy", rules.Delay{}, progress), of("superseded", rules.Delay{Above: time.Minute, Body: "ab"}, none),
+			of("spent", rules.Delay{}, progress)}
 		for _, before := range []struct {
 			at int
 			f  Failure
@@ -36,8 +39,8 @@ func TestStepsShareACall(t *testing.T) {
 			{4, Failure{Limit: 3, Wait: time.Hour}}, {6, Failure{Limit: 3, Wait: time.Hour}}, {6, Failure{}},
 			{7, Failure{Limit: 3}}, {8, Failure{Limit: 3}}, {8, Failure{Limit: 4}}} {
 			a := attempts[before.at]
-			a.Token, a.Progress, a.First = fmt.Sprint("first-", before.f.Limit), Progress{}, false
-			a.Delay = Delay{Above: time.Second, Body: "ab"}
+			a.Token, a.Progress, a.First = fmt.Sprint("first-", before.f.Limit), rules.Progress{}, false
+			a.Delay = rules.Delay{Above: time.Second, Body: "ab"}
 			if before.at == 7 {
 				a.Delay.CopyNumber = 1 // and this delivery is the original
 			}

@@ -41,14 +41,14 @@ func TestLargestRecord(t *testing.T) {
 		must(nil, s.SetLimit(t.Context(), m.VHost, m.Queue, Override{MaxRetries: new(MaxOverride), Note: note}))
 		for i := range 3 {
 			must(nil, s.LimitMessage(t.Context(), m, rules.MaxLimit, note))
-			must(s.Start(t.Context(), named("stopped", i), ModeIsolated, 1<<40))
+			must(s.Start(t.Context(), named("stopped", i), rules.ModeIsolated, 1<<40))
 			must(nil, s.End(t.Context(), named("stopped", i), false))
 		}
 		largest := 0
 		var last int
 		for i := 1; ; i++ {
 			if c := s.Counter; c.rdb != nil && i%10 == 0 {
-				must(s.Start(t.Context(), named("failed", i), ModeIsolated, 1<<40))
+				must(s.Start(t.Context(), named("failed", i), rules.ModeIsolated, 1<<40))
 				largest = max(largest, int(c.rdb.StrLen(t.Context(), c.opts.keys(m).record).Val()))
 			}
 			reply := fail("failed", i)
@@ -58,10 +58,10 @@ func TestLargestRecord(t *testing.T) {
 			if i%100 > 0 && i < 990 {
 				continue
 			}
-			if again := fail("failed", i); again != reply && reply.Code == ReplyRequeue {
+			if again := fail("failed", i); again != reply && reply.Code == rules.ReplyRequeue {
 				t.Fatalf("%s: failure %d repeated: %+v, first %+v", s.name, i, again, reply)
 			}
-			if reply.Code == ReplyExhausted {
+			if reply.Code == rules.ReplyExhausted {
 				last = i
 				break
 			}
@@ -92,7 +92,7 @@ func TestOldTokensAreForgotten(t *testing.T) {
 			need(t, errOf(s.Fail(t.Context(), attempt(m, token(i)), Failure{Limit: 1001})))
 		}
 		r := s.look(t, m)
-		if r.Failures != n || len(r.Tokens) != kept || r.Tokens.Of(token(n-kept)) != KindFailed ||
+		if r.Failures != n || len(r.Tokens) != kept || r.Tokens.Of(token(n-kept)) != rules.KindFailed ||
 			r.Tokens.Of(token(n-kept-1)) != 0 {
 			t.Errorf("%s: %d failures, %d tokens, want %d, %d", s.name, r.Failures, len(r.Tokens), n, kept)
 		}

@@ -325,16 +325,16 @@ func (s specStep) attempt() Attempt {
 }
 
 // delay reads the argument of delay queues.
-func (s specStep) delay() (l Delay) {
+func (s specStep) delay() (l rules.Delay) {
 	if w := strings.Fields(s.Delay); len(w) == 5 {
-		l = Delay{CopyNumber: number(w[1]), Above: time.Duration(number(w[2])) * time.Millisecond,
+		l = rules.Delay{CopyNumber: number(w[1]), Above: time.Duration(number(w[2])) * time.Millisecond,
 			Lease: time.Duration(number(w[3])) * time.Millisecond, Body: w[4]}
 	}
 	return l
 }
 
 // progress reads the argument of a breaker.
-func (s specStep) progress() (p Progress) {
+func (s specStep) progress() (p rules.Progress) {
 	w := strings.Fields(s.Progress)
 	if len(w) != 7 {
 		return p
@@ -363,8 +363,8 @@ func (s specStep) request() *request {
 	return &request{script: script{"eval", stepFail.source}, message: a.Message, args: args}
 }
 
-var specModes = map[string]Mode{"shared": ModeShared, "isolated": ModeIsolated, "untracked": ModeUntracked,
-	"beside-abandoned": ModeBesideAbandoned}
+var specModes = map[string]rules.Mode{"shared": rules.ModeShared, "isolated": rules.ModeIsolated,
+	"untracked": rules.ModeUntracked, "beside-abandoned": rules.ModeBesideAbandoned}
 
 func (r *specRun) one(s specStep) (Reply, error) {
 	ctx, a := r.t.Context(), s.attempt()

@@ -150,7 +150,8 @@ func (r specRecord) record(begin int64) Record {
 		}
 		return time.UnixMilli(*ms + begin).UTC()
 	}
-	mode, known := map[string]Mode{"isolated": ModeIsolated, "reserved": ModeReserved, "shared": ModeShared, "": 0}[r.Mode]
+	mode, known := map[string]rules.Mode{"isolated": rules.ModeIsolated, "reserved": rules.ModeReserved,
+		"shared": rules.ModeShared, "": 0}[r.Mode]
 	if !known {
 		mode = -1
 	}
@@ -169,14 +170,14 @@ func (r specRecord) record(begin int64) Record {
 		out.Fence = int64(fence)
 	}
 	if m := r.Moved; m != nil {
-		out.Move = Move{CopyNumber: m.CopyNumber, Top: m.Top, Until: at(m.Until), Mover: m.Mover, Body: m.Body}
+		out.Move = rules.Move{CopyNumber: m.CopyNumber, Top: m.Top, Until: at(m.Until), Mover: m.Mover, Body: m.Body}
 	}
 	for _, token := range r.Tokens {
 		kind := rules.Kind(0)
 		if len(token[1]) == 1 {
 			kind = rules.Kind(token[1][0])
 		}
-		out.Tokens = append(out.Tokens, Token{Name: token[0], Kind: kind})
+		out.Tokens = append(out.Tokens, rules.Token{Name: token[0], Kind: kind})
 	}
 	for _, n := range r.Notes {
 		note := Note{By: string(n.By), Why: string(n.Why), At: at(&n.At)}
@@ -190,7 +191,7 @@ func (r specRecord) record(begin int64) Record {
 		}
 	}
 	for i, h := range slices.Backward(r.History) {
-		n := AttemptNote{Number: out.Counted() - i, At: out.FirstTime.Add(time.Duration(h.After) * time.Millisecond),
+		n := rules.AttemptNote{Number: out.Counted() - i, At: out.FirstTime.Add(time.Duration(h.After) * time.Millisecond),
 			Ran: time.Duration(h.Ran) * time.Millisecond, Token: h.Token, Consumer: string(h.Consumer), Reason: string(h.Reason)}
 		for _, cause := range []Cause{CauseFailed, CausePanicked, CauseTimedOut, CauseRejected, CauseCrashed} {
 			if string(cause[:1]) == h.Cause {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 // op is one step of a scenario: it takes the step and returns the reply, shortened.
@@ -49,7 +51,7 @@ func (o *ordinals) in(t *testing.T, text string) string {
 	return fmt.Sprintf("%s fence %d", before, i+1)
 }
 
-func start(token string, mode Mode, want string) op {
+func start(token string, mode rules.Mode, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
 		return show(s.Start(t.Context(), attempt(m, token), mode, testLimit))
 	}, want}
@@ -64,12 +66,12 @@ func fail(token string, f Failure, want string) op {
 // isolate is the START of an isolated attempt, and its BEGUN if it may run.
 func isolate(token, want string) op {
 	return op{func(t *testing.T, s store, m Message) string {
-		reply, err := s.Start(t.Context(), attempt(m, token), ModeIsolated, testLimit)
-		if reply.Code != ReplyRun || err != nil {
+		reply, err := s.Start(t.Context(), attempt(m, token), rules.ModeIsolated, testLimit)
+		if reply.Code != rules.ReplyRun || err != nil {
 			return show(reply, err)
 		}
 		begun, err := s.Begun(t.Context(), attempt(m, token))
-		if begun.Code != ReplyBegun || err != nil {
+		if begun.Code != rules.ReplyBegun || err != nil {
 			return show(begun, err)
 		}
 		return show(reply, nil)
@@ -124,7 +126,7 @@ func TestSteps(t *testing.T) {
 			fail("a", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 1+0 fence 0"), fail("b", Failure{Limit: 9, Reason: "boom"},
 				"REQUEUE 2+0 fence 0"),
 			fail("c", Failure{Limit: 9, Reason: "boom"}, "REQUEUE 3+0 fence 0"), end("d", true),
-			start("e", ModeShared, "RUN 3+0 fence 1"), start("f", ModeShared, "SUSPECT 3+0 fence 1"),
+			start("e", rules.ModeShared, "RUN 3+0 fence 1"), start("f", rules.ModeShared, "SUSPECT 3+0 fence 1"),
 			isolate("f", "RUN 3+0 fence 2"),
 			isolate("g", "EXHAUSTED 3+1 fence 2"),
 		}},
@@ -135,7 +137,7 @@ func TestSteps(t *testing.T) {
 		{"a message that holds its queue goes on doing so until a consumer that holds none dead-letters it", []op{
 			failHolding("a", Failure{Limit: testLimit, AtMost: 1}, "HELD 1+0 fence 0, failed"),
 			failHolding("a", Failure{Limit: testLimit, AtMost: 1}, "HELD 1+0 fence 0, failed"),
-			failHolding("b", reject, "HELD 2+0 fence 0, rejected"), start("c", ModeShared, "EXHAUSTED 2+0 fence 0"),
+			failHolding("b", reject, "HELD 2+0 fence 0, rejected"), start("c", rules.ModeShared, "EXHAUSTED 2+0 fence 0"),
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func TestStoreRace(t *testing.T) {
 				reply, err := by.Fail(t.Context(), attempt(m, fmt.Sprint("t", i)), f)
 				mu.Lock()
 				defer mu.Unlock()
-				exhausted += rules.Flag(reply.Code == ReplyExhausted)
+				exhausted += rules.Flag(reply.Code == rules.ReplyExhausted)
 				return err
 			})
 		}

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 // attempts are a consumer's steps.
 type attempts interface {
-	Start(ctx context.Context, a Attempt, mode Mode, limit int) (Reply, error)
+	Start(ctx context.Context, a Attempt, mode rules.Mode, limit int) (Reply, error)
 	Begun(ctx context.Context, a Attempt) (Reply, error)
 	Fail(ctx context.Context, a Attempt, f Failure) (Reply, error)
 	End(ctx context.Context, a Attempt, succeeded bool) error

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
 
@@ -146,9 +147,9 @@ func TestSummariesPassOverMovedMessages(t *testing.T) {
 			return got[0].Head.ID
 		}
 		a := attempt(message("moved"), "a")
-		a.Delay = Delay{Above: time.Minute, Lease: time.Minute, Body: "b"}
+		a.Delay = rules.Delay{Above: time.Minute, Lease: time.Minute, Body: "b"}
 		if reply, err := c.Fail(t.Context(), a, Failure{Limit: 4, Reason: "x", Wait: time.Hour}); err != nil ||
-			reply.Code != ReplyMove {
+			reply.Code != rules.ReplyMove {
 			t.Fatalf("%+v, %v", reply, err)
 		}
 		if got := head(); got != "moved" {

@@ -75,7 +75,7 @@ func TestLimitOfADeath(t *testing.T) {
 				need(t, s.SetLimit(t.Context(), m.VHost, m.Queue, *tc.override))
 			}
 			if a, err := s.Fail(t.Context(), attempt(m, "b"), Failure{Limit: tc.limit}); err != nil ||
-				a.Code != ReplyExhausted {
+				a.Code != rules.ReplyExhausted {
 				t.Fatalf("%s: %+v, %v", name, a, err)
 			}
 			need(t, s.SetLimit(t.Context(), m.VHost, m.Queue, *set(20)))

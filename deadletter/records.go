@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
@@ -150,7 +151,7 @@ const clockSkew = time.Second
 // when it counts several.
 func diedBefore(died Death, r counter.Record) bool {
 	// once the later message begins, the attempts at the earlier one count no more
-	reused := func(t counter.Token) bool { return t.Kind == counter.KindNotCounted }
+	reused := func(t rules.Token) bool { return t.Kind == rules.KindNotCounted }
 	return r.State == counter.StateDeadLetter && slices.ContainsFunc(r.Tokens, reused) && died.Count <= 1 &&
 		died.Time.Add(time.Second+clockSkew).Before(r.LastTime)
 }
@@ -221,11 +222,11 @@ func nextGeneration(replays int64, died Death, now time.Time) string {
 // store's clock was ahead of this one.
 func nextFence(m *Message, now time.Time) int64 {
 	fence := now.UnixMicro()
-	if before := m.ours().Fence(); before <= counter.MaxFence {
+	if before := m.ours().Fence(); before <= rules.MaxFence {
 		fence = max(fence, before+1)
 	}
 	if m.Record != nil {
 		fence = max(fence, m.Record.Fence+1)
 	}
-	return min(fence, counter.MaxFence)
+	return min(fence, rules.MaxFence)
 }

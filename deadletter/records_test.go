@@ -10,6 +10,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
@@ -144,10 +145,10 @@ func TestJoin(t *testing.T) {
 // TestRecordOfALaterMessage: an id was used for two messages, which are counted in one record. A message that died
 // before the last failed attempt has no record.
 func TestRecordOfALaterMessage(t *testing.T) {
-	once := counter.Tokens{{Name: "a", Kind: counter.KindFailed}}
-	again := counter.Tokens{{Name: "a", Kind: counter.KindNotCounted}, {Name: "b", Kind: counter.KindFailed}}
+	once := rules.Tokens{{Name: "a", Kind: rules.KindFailed}}
+	again := rules.Tokens{{Name: "a", Kind: rules.KindNotCounted}, {Name: "b", Kind: rules.KindFailed}}
 	for name, tc := range map[string]struct {
-		tokens counter.Tokens
+		tokens rules.Tokens
 		ago    time.Duration // of the death, before the record's last failed attempt
 		count  int64
 		later  bool

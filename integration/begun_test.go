@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/proxy"
 )
 
@@ -58,7 +59,7 @@ func TestKillsBeforeTheHandlerAreNotCounted(t *testing.T) {
 					starts++
 					kill("START isolated of m0", func() bool {
 						records, err := c.Admin().Get(t.Context(), "/", queue, "m0")
-						return err == nil && len(records) == 1 && records[0].Starts >= starts && records[0].OpenMode != counter.ModeShared
+						return err == nil && len(records) == 1 && records[0].Starts >= starts && records[0].OpenMode != rules.ModeShared
 					})
 					starts = one(t, c, queue, "m0").Starts
 				}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 )
 
@@ -50,9 +51,9 @@ func (m *mortal) write(event, id, token string) error {
 }
 
 // Start makes a WAIT, which may be for the lease of a move, end when the message may be due.
-func (m *mortal) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+func (m *mortal) Start(ctx context.Context, a counter.Attempt, mode rules.Mode, limit int) (counter.Reply, error) {
 	reply, err := m.hurried.Start(ctx, a, mode, limit)
-	if reply.Code == counter.ReplyWait {
+	if reply.Code == rules.ReplyWait {
 		reply.Wait = min(reply.Wait, m.Above)
 	}
 	return reply, err

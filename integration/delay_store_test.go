@@ -10,6 +10,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/servers"
 )
 
@@ -27,7 +28,7 @@ func (h hurried) delayed(a counter.Attempt) counter.Attempt {
 	return a
 }
 
-func (h hurried) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+func (h hurried) Start(ctx context.Context, a counter.Attempt, mode rules.Mode, limit int) (counter.Reply, error) {
 	reply, err := h.Counter.Start(ctx, h.delayed(a), mode, limit)
 	return fitDelayQueue(reply), err
 }
@@ -40,7 +41,7 @@ func (h hurried) Fail(ctx context.Context, a counter.Attempt, f counter.Failure)
 
 // fitDelayQueue makes the wait of a MOVE fit a delay queue.
 func fitDelayQueue(r counter.Reply) counter.Reply {
-	if r.Code == counter.ReplyMove {
+	if r.Code == rules.ReplyMove {
 		r.Wait = max(r.Wait, time.Minute)
 	}
 	return r

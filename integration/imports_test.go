@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 		"consumer/internal/control", "consumer/internal/delay", "consumer/internal/lanes",
 		"counter/rules", "internal/broker", "internal/printable",
 		"internal/pause", "internal/setting"},
-	"deadletter": {"counter", "publisher", "internal/broker",
+	"deadletter": {"counter", "counter/rules", "publisher", "internal/broker",
 		"internal/pause", "internal/printable", "internal/reason", "internal/setting"},
 
 	"console": {"counter", "deadletter", "internal/broker", "doctor", "internal/inspect", "internal/panics",
@@ -89,7 +89,7 @@ var arrows = map[string][]string{
 	"plugin/sqlstrikes":  {"consumer", "internal/inbox"},
 	"store/mysql":        {"counter", "internal/setting", "internal/sqlstore"},
 	"store/postgres":     {"counter", "internal/setting", "internal/sqlstore"},
-	"counter/storetest":  {"counter", "internal/panics"},
+	"counter/storetest":  {"counter", "counter/rules", "internal/panics"},
 	"examples":           nil,
 	"examples/...":       join(public, "plugin/pgstrikes", "plugin/promstrikes"),
 
@@ -105,8 +105,8 @@ var arrows = map[string][]string{
 	"integration/internal/ledger": {"internal/audit"},
 	"integration/internal/work":   {"consumer", "internal/audit", "internal/pause"},
 	"integration/lab":             {"integration/internal/fleet", "integration/lab/..."},
-	"integration/lab/...": join(public, join(laboratory, "internal/audit", "internal/broker", "internal/pause",
-		"internal/printable", "integration/internal/...", "integration/lab/ways")...),
+	"integration/lab/...": join(public, join(laboratory, "counter/rules", "internal/audit", "internal/broker",
+		"internal/pause", "internal/printable", "integration/internal/...", "integration/lab/ways")...),
 	"internal/audit": nil, // shares nothing with the code that it judges
 }
 

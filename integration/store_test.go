@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/servers"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -57,21 +58,21 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 		{func() (counter.Reply, error) { return c.Fail(ctx, first, limit) }, "REQUEUE 1+0 fence 0"},
 		{func() (counter.Reply, error) { return c.Fail(ctx, first, limit) }, "REQUEUE 1+0 fence 0"},
 		{func() (counter.Reply, error) {
-			return c.Start(ctx, attemptOf("1", "b"), counter.ModeShared, 3)
+			return c.Start(ctx, attemptOf("1", "b"), rules.ModeShared, 3)
 		}, "RUN 1+0 fence 1"},
 		{func() (counter.Reply, error) {
-			return c.Start(ctx, attemptOf("1", "c"), counter.ModeShared, 3)
+			return c.Start(ctx, attemptOf("1", "c"), rules.ModeShared, 3)
 		}, "SUSPECT 1+0 fence 1"},
 		{func() (counter.Reply, error) {
-			return c.Start(ctx, attemptOf("1", "c"), counter.ModeIsolated, 3)
+			return c.Start(ctx, attemptOf("1", "c"), rules.ModeIsolated, 3)
 		}, "RUN 1+0 fence 2"},
 		{func() (counter.Reply, error) { return c.Begun(ctx, attemptOf("1", "c")) }, "BEGUN 1+0 fence 2"},
 		{func() (counter.Reply, error) {
-			return c.Start(ctx, attemptOf("1", "d"), counter.ModeIsolated, 3)
+			return c.Start(ctx, attemptOf("1", "d"), rules.ModeIsolated, 3)
 		}, "RUN 1+1 fence 3"},
 		{func() (counter.Reply, error) { return c.Fail(ctx, attemptOf("1", "d"), limit) }, "EXHAUSTED 2+1 fence 3"},
 		{func() (counter.Reply, error) {
-			return c.Start(ctx, attemptOf("1", "e"), counter.ModeShared, 3)
+			return c.Start(ctx, attemptOf("1", "e"), rules.ModeShared, 3)
 		}, "EXHAUSTED 2+1 fence 3"},
 	} {
 		a, err := step.take()
@@ -343,7 +344,7 @@ func survives(t *testing.T, c *counter.Counter, master *servers.Redis) {
 		t.Errorf("the token was counted more than once: %+v, %v", got, err)
 	}
 	records, err := c.Admin().Get(t.Context(), "/", "orders", "2")
-	if err != nil || len(records) != 1 || records[0].Tokens.Of("b") != counter.KindFailed ||
+	if err != nil || len(records) != 1 || records[0].Tokens.Of("b") != rules.KindFailed ||
 		len(records[0].Tokens) != records[0].Counted() {
 		t.Errorf("%+v, %v", records, err)
 	}

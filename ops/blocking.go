@@ -134,7 +134,7 @@ func stateOf(r counter.Record, s *Status) State {
 	switch {
 	case r.OpenToken != "" && s.Unconsumed():
 		return Left
-	case r.OpenToken != "" && r.OpenMode != counter.ModeShared:
+	case r.OpenToken != "" && r.OpenMode != rules.ModeShared:
 		return Isolated
 	case r.OpenToken != "":
 		return Running

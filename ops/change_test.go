@@ -11,6 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 )
 
 func TestShort(t *testing.T) {
@@ -66,7 +67,7 @@ func TestMaxAgeBesideALimit(t *testing.T) {
 	m := counter.Message{VHost: "/", Queue: "orders", ID: "m"}
 	for _, token := range []string{"a", "b", "c", "d"} { // its consumer allows three
 		r, err := c.Fail(t.Context(), counter.Attempt{Message: m, Token: token}, counter.Failure{Limit: 3})
-		if err != nil || r.Code != counter.ReplyRequeue {
+		if err != nil || r.Code != rules.ReplyRequeue {
 			t.Fatal(r, err)
 		}
 	}
@@ -136,7 +137,7 @@ func inDoubt(t *testing.T) (*counter.Memory, *Queue) {
 	store := counter.NewMemory(nil)
 	for _, id := range []string{"a", "b"} {
 		a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: id}, Token: id,
-			Progress: counter.Progress{Breaker: 2}}
+			Progress: rules.Progress{Breaker: 2}}
 		_, err := store.Fail(t.Context(), a, counter.Failure{Limit: 4})
 		need(t, err)
 	}
@@ -153,7 +154,7 @@ func TestResumeOfABreakerThatHasClosed(t *testing.T) {
 			t.Fatalf("%+v, %v", plan, err)
 		}
 		time.Sleep(time.Second)
-		_, err = store.AskBreaker(t.Context(), "/", "orders", counter.Progress{Breaker: 2, Began: time.Now(),
+		_, err = store.AskBreaker(t.Context(), "/", "orders", rules.Progress{Breaker: 2, Began: time.Now(),
 			Ended: time.Now()})
 		need(t, err)
 		err = plan.Do(t.Context(), q)
@@ -201,7 +202,7 @@ func TestErrorOfASkippedMessage(t *testing.T) {
 	need(t, err)
 	_, err = q.Store.Skip(t.Context(), a.Message, counter.Note{By: "jo", Why: "cancelled"})
 	need(t, err)
-	_, err = c.Start(t.Context(), counter.Attempt{Message: a.Message, Token: "b"}, counter.ModeShared, 4)
+	_, err = c.Start(t.Context(), counter.Attempt{Message: a.Message, Token: "b"}, rules.ModeShared, 4)
 	need(t, err)
 	records, err := q.Message(t.Context(), "m")
 	need(t, err)
@@ -214,7 +215,7 @@ func TestErrorOfASkippedMessage(t *testing.T) {
 // TestSkipOfAMovedMessage: its plan says when it returns from a delay queue.
 func TestSkipOfAMovedMessage(t *testing.T) {
 	q, c := queueAt(t)
-	for id, delay := range map[string]counter.Delay{
+	for id, delay := range map[string]rules.Delay{
 		"held":  {},
 		"moved": {Above: time.Minute, Lease: time.Minute, Body: "1f"},
 	} {

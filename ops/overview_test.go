@@ -14,6 +14,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/inspect"
 )
@@ -275,7 +276,7 @@ func TestDelayQueues(t *testing.T) {
 func TestMovedMessage(t *testing.T) {
 	for moved, top := range map[bool]int64{false: 0, true: 2} {
 		r := counter.Record{Failures: 1, LastTime: noon, Due: noon.Add(time.Hour), Wait: time.Hour,
-			Move: counter.Move{Top: top}}
+			Move: rules.Move{Top: top}}
 		if m := blocking(r, nil, &Status{Time: noon}); m.State != Waiting || m.Moved != moved {
 			t.Errorf("with %d moves: %+v", top, m)
 		}

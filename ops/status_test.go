@@ -24,8 +24,8 @@ func TestStateOf(t *testing.T) {
 		want      State
 	}{
 		"shared":                 {counter.Record{OpenToken: "a"}, 1, Running},
-		"exclusive":              {counter.Record{OpenToken: "a", OpenMode: counter.ModeIsolated}, 1, Isolated},
-		"no consumer":            {counter.Record{OpenToken: "a", OpenMode: counter.ModeIsolated}, 0, Left},
+		"exclusive":              {counter.Record{OpenToken: "a", OpenMode: rules.ModeIsolated}, 1, Isolated},
+		"no consumer":            {counter.Record{OpenToken: "a", OpenMode: rules.ModeIsolated}, 0, Left},
 		"in its backoff":         {counter.Record{Failures: 1, Due: noon.Add(1), Wait: 1}, 1, Waiting},
 		"in it without consumer": {counter.Record{Failures: 1, Due: noon.Add(1), Wait: 1}, 0, Waiting},
 		"backoff is over":        {counter.Record{Failures: 1, Due: noon}, 1, Ready},

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/panics"
 )
 
@@ -385,7 +386,7 @@ func testRace(t *testing.T, k keeper) {
 			a := counter.Attempt{Message: counter.Message{VHost: "/", Queue: "orders", ID: fmt.Sprint(i % 5)},
 				Token: fmt.Sprint("t", i), Consumer: "c", Received: time.Now()}
 			reply, err := pair[i%2].Fail(t.Context(), a, counter.Failure{Limit: 160, Reason: "boom"})
-			if err == nil && reply.Code == counter.ReplyExhausted {
+			if err == nil && reply.Code == rules.ReplyExhausted {
 				exhausted.Add(1)
 			}
 			return err

@@ -15,6 +15,7 @@ import (
 	"github.com/strikesmq/strikes/console"
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/publisher"
 	"github.com/strikesmq/strikes/topology"
@@ -226,7 +227,7 @@ func (p *plant) crash(queue, id string) {
 	for i := range 2 {
 		a := counter.Attempt{Message: counter.Message{VHost: p.vhost, Queue: queue, ID: id}, Token: fmt.Sprint("crash-", i),
 			Consumer: fmt.Sprintf("exports-%d, pid 1", i)}
-		need(p.t, errOf(p.counter.Start(p.t.Context(), a, counter.ModeIsolated, 4)))
+		need(p.t, errOf(p.counter.Start(p.t.Context(), a, rules.ModeIsolated, 4)))
 	}
 	// a process that dies returns its message, which is marked as redelivered
 	need(p.t, p.onChannel(func(ch *amqp.Channel) error {

@@ -9,9 +9,9 @@ import (
 	"github.com/strikesmq/strikes/internal/audit"
 )
 
-// rules has the rules that a soak checks from end to end, in the order of the report. The simulation of package
+// promises has the rules that a soak checks from end to end, in the order of the report. The simulation of package
 // consumer checks each step with internal/audit. Here the broker and the store are real, and record nothing.
-var rules = audit.Rules{
+var promises = audit.Rules{
 	{"lost", "each confirmed message was handled or dead-lettered"},
 	{"bound", "a message ran no more often than its limit and the faults allow, and was dead-lettered no earlier"},
 	{"innocents", "no message whose handler always succeeds was dead-lettered, nor counted if processes only stopped"},
@@ -70,7 +70,7 @@ type judge struct {
 
 // check decides the rules from a history in the order of its times.
 func check(c config, history []audit.Event) *report {
-	j := &judge{Model: audit.NewModel(rules), config: c, begun: map[string]time.Time{}, opened: map[int]time.Time{}}
+	j := &judge{Model: audit.NewModel(promises), config: c, begun: map[string]time.Time{}, opened: map[int]time.Time{}}
 	j.report = &report{Report: j.Report, FaultsByKind: map[string]int{}}
 	j.Add(audit.Event{Kind: audit.Setup, Plan: &audit.Plan{MaxRetries: maxRetries, HandlerTimeout: c.handlerTimeout,
 		Ordered: c.ordered}})

@@ -151,7 +151,7 @@ func TestBrokenConsumersAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := check(strict, play(tc.of))
 			var got []string
-			for _, rule := range rules {
+			for _, rule := range promises {
 				if f := r.Violations[rule.Name]; f.Count > 0 && f.Example != "" {
 					got = append(got, rule.Name)
 				}

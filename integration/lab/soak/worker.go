@@ -13,6 +13,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/integration/internal/ledger"
 	"github.com/strikesmq/strikes/integration/internal/rig"
 	"github.com/strikesmq/strikes/integration/internal/work"
@@ -90,9 +91,9 @@ type noting struct {
 	log *ledger.Log
 }
 
-func (c noting) Start(ctx context.Context, a counter.Attempt, mode counter.Mode, limit int) (counter.Reply, error) {
+func (c noting) Start(ctx context.Context, a counter.Attempt, mode rules.Mode, limit int) (counter.Reply, error) {
 	reply, err := c.Counter.Start(ctx, a, mode, limit)
-	if reply.Code == counter.ReplyRun && mode == counter.ModeBesideAbandoned {
+	if reply.Code == rules.ReplyRun && mode == rules.ModeBesideAbandoned {
 		c.log.Write(audit.Event{Kind: audit.Stepped, ID: a.ID, Token: a.Token, Step: audit.StepStart, Beside: true,
 			Code: audit.ReplyRun})
 	}
@@ -111,7 +112,7 @@ func (c noting) Fail(ctx context.Context, a counter.Attempt, f counter.Failure) 
 }
 
 func (c noting) heard(a counter.Attempt, reply counter.Reply) counter.Reply {
-	if reply.Code == counter.ReplyExhausted {
+	if reply.Code == rules.ReplyExhausted {
 		c.log.Write(audit.Event{Kind: audit.Decided, ID: a.ID, Token: a.Token})
 	}
 	return reply

@@ -23,6 +23,7 @@ import (
 
 	"github.com/strikesmq/strikes/consumer"
 	"github.com/strikesmq/strikes/counter"
+	"github.com/strikesmq/strikes/counter/rules"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -76,8 +77,8 @@ func isolated(t *testing.T, e *Endpoint, d amqp.Delivery) first {
 	generation := broker.ReadHeaders(d.Headers, e.Queue, d.MessageId, d.Body).Generation()
 	open := counter.Attempt{Message: counter.Message{VHost: "/", Queue: e.Queue, Generation: generation, ID: d.MessageId},
 		Token: "dead"}
-	if reply, err := store.Start(t.Context(), open, counter.ModeShared, 4); err != nil ||
-		reply.Code != counter.ReplyRun {
+	if reply, err := store.Start(t.Context(), open, rules.ModeShared, 4); err != nil ||
+		reply.Code != rules.ReplyRun {
 		t.Fatal(reply, err)
 	}
 	return attempt(t, e, d, func(c *consumer.Consumer) { c.Counter = store })
