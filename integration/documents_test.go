@@ -3,6 +3,7 @@ package integration
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/strikesmq/strikes/internal/servertest"
 )
@@ -390,4 +392,102 @@ func readAll(t *testing.T, pattern string) (all string) {
 		all += read(t, name)
 	}
 	return all
+}
+
+const alertRules = "../deploy/prometheus/strikes.rules.yml"
+
+// TestAlertsHaveRunbooks: each alert links the section of docs/operations.md that names it, and no section names
+// another alert.
+func TestAlertsHaveRunbooks(t *testing.T) {
+	t.Parallel()
+	rules, runbooks := read(t, alertRules), read(t, "../docs/operations.md")
+	_, alerts, _ := strings.Cut(runbooks, "\n## Alerts\n")
+	sections := map[string]string{}
+	for section := range strings.SplitSeq(alerts, "\n### ") {
+		title, body, _ := strings.Cut(section, "\n")
+		sections[strings.ReplaceAll(strings.ToLower(title), " ", "-")] = body
+	}
+	known := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?s)- alert: (\w+)\n.*?runbook_url: \S+/docs/operations\.md#(\S+)\n`).
+		FindAllStringSubmatch(rules, -1) {
+		name, anchor := m[1], m[2]
+		known[name] = true
+		if !strings.Contains(sections[anchor], "`"+name+"`") {
+			t.Errorf("the section #%s of docs/operations.md does not name %s", anchor, name)
+		}
+	}
+	if want := strings.Count(rules, "- alert: "); len(known) != want || want == 0 {
+		t.Errorf("%d of %d alerts link a runbook", len(known), want)
+	}
+	for _, m := range regexp.MustCompile("`(Strikes[A-Z]\\w+)`").FindAllStringSubmatch(runbooks, -1) {
+		if !known[m[1]] {
+			t.Errorf("docs/operations.md names the alert %s, which is not in the rules", m[1])
+		}
+	}
+}
+
+// TestAlertRules: each alert fires when it should, and not before.
+func TestAlertRules(t *testing.T) {
+	t.Parallel()
+	promtool, err := exec.LookPath("promtool")
+	if err != nil {
+		promtool, err = filepath.Abs("../bin/promtool") // make promtool puts it there
+		need(t, err)
+	}
+	for _, args := range [][]string{{"check", "rules", "strikes.rules.yml"}, {"test", "rules", "strikes.rules.test.yml"}} {
+		cmd := exec.CommandContext(t.Context(), promtool, args...)
+		cmd.Dir = "../deploy/prometheus"
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("promtool %q: %v\n%s", args, err, out)
+		}
+	}
+	cases := read(t, "../deploy/prometheus/strikes.rules.test.yml")
+	for _, m := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(read(t, alertRules), -1) {
+		if !strings.Contains(cases, "alertname: "+m[1]+"\n") {
+			t.Errorf("%s is not tested", m[1])
+		}
+	}
+}
+
+const specDir = "../spec/v1"
+
+// TestSpecFiles compares the files of spec/v1 with their schema, and looks for cases of one name.
+func TestSpecFiles(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(specDir + "/*.json")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	for _, file := range files {
+		if name := strings.TrimSuffix(filepath.Base(file), ".json"); name != "schema" {
+			t.Run(name, func(t *testing.T) { checkSpecFile(t, name) })
+		}
+	}
+}
+
+func checkSpecFile(t *testing.T, name string) {
+	raw, err := os.ReadFile(filepath.Join(specDir, name+".json"))
+	need(t, err)
+	var file struct {
+		Schema string `json:"$schema"`
+		Cases  []struct{ Name string }
+	}
+	need(t, json.Unmarshal(raw, &file))
+	if want := "schema.json#/$defs/" + name; file.Schema != want {
+		t.Errorf("its schema is %q, want %q", file.Schema, want)
+	}
+	schema, err := jsonschema.NewCompiler().Compile(specDir + "/" + file.Schema)
+	need(t, err)
+	content, err := jsonschema.UnmarshalJSON(strings.NewReader(string(raw)))
+	need(t, err)
+	if err := schema.Validate(content); err != nil {
+		t.Error(err)
+	}
+	seen := map[string]bool{}
+	for _, c := range file.Cases {
+		if seen[c.Name] {
+			t.Errorf("two cases are named %q", c.Name)
+		}
+		seen[c.Name] = true
+	}
 }

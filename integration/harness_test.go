@@ -2,11 +2,17 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"slices"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,6 +20,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/consumer"
+	"github.com/strikesmq/strikes/integration/internal/fleet"
 	"github.com/strikesmq/strikes/internal/broker"
 	"github.com/strikesmq/strikes/internal/proctest"
 	"github.com/strikesmq/strikes/internal/proxy"
@@ -177,4 +184,168 @@ func takeAll(dial func(context.Context) (*amqp.Connection, error), queue string)
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
 	proctest.Eventually(t, time.Minute, what, cond)
+}
+
+// worker is the job of a process of this test binary: the one field that is set.
+type worker struct {
+	Child  *child
+	Lanes  *laneChild
+	Member *member
+	Delay  *delayWorker
+	Replay *replayer
+	Serve  *endpoint
+}
+
+func init() {
+	fleet.Main(func(ctx context.Context, w worker) error {
+		switch {
+		case w.Child != nil:
+			return w.Child.run(ctx)
+		case w.Lanes != nil:
+			return w.Lanes.run(ctx)
+		case w.Member != nil:
+			return w.Member.run(ctx)
+		case w.Delay != nil:
+			return w.Delay.run(ctx)
+		case w.Replay != nil:
+			return w.Replay.run(ctx)
+		default:
+			return w.Serve.run(ctx)
+		}
+	})
+}
+
+// command returns a process to start. It ends with the test at the latest.
+func (w worker) command(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd, stdin, err := fleet.Command(w)
+	need(t, err)
+	t.Cleanup(func() { _ = stdin.Close() })
+	return cmd
+}
+
+// process is a consumer process that was started; ended tells how it ended.
+type process struct {
+	*os.Process
+	ended chan error
+}
+
+// spawn starts a process, which does not outlive the test.
+func (w worker) spawn(t *testing.T) process {
+	t.Helper()
+	return started(t, w.command(t))
+}
+
+func started(t *testing.T, cmd *exec.Cmd) process {
+	t.Helper()
+	need(t, cmd.Start())
+	p := process{cmd.Process, make(chan error, 1)}
+	reaped := make(chan struct{})
+	go func() {
+		defer close(reaped)
+		p.ended <- cmd.Wait()
+	}()
+	t.Cleanup(func() {
+		_ = p.Kill() // it has ended if the test went well
+		<-reaped
+	})
+	return p
+}
+
+// crash ends it with SIGKILL.
+func (p process) crash() {
+	_ = p.Kill() // it may have ended
+	<-p.ended
+}
+
+// terminate stops processes as a deployment does.
+func terminate(t *testing.T, all ...process) {
+	t.Helper()
+	for _, p := range all {
+		if err := p.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, p := range all {
+		if err := <-p.ended; err != nil {
+			t.Errorf("a consumer process ended with %v", err)
+		}
+	}
+}
+
+// cut makes the broker close the connections of a name, and reports whether there were any.
+func cut(t *testing.T, name string) bool {
+	t.Helper()
+	var open []struct {
+		Name       string
+		Properties struct {
+			Name string `json:"connection_name"`
+		} `json:"client_properties"`
+	}
+	if err := json.Unmarshal(manage(t, http.MethodGet, "/api/connections", ""), &open); err != nil {
+		t.Fatalf("connections: %v", err)
+	}
+	found := false
+	for _, c := range open {
+		if c.Properties.Name != name {
+			continue
+		}
+		status, answer := managed(t.Context(), t, http.MethodDelete, "/api/connections/"+url.PathEscape(c.Name), "")
+		switch {
+		case status == http.StatusNotFound: // it ended after the list was made
+		case status < http.StatusMultipleChoices:
+			found = true
+		default:
+			t.Fatalf("closing the connection %q: %d, %s", c.Name, status, answer)
+		}
+	}
+	return found
+}
+
+// manage makes a request of the management API, also while a test is cleaned up. It asks again after an error of the
+// API's own: 3.10 has no list of the connections while one of them goes (500).
+func manage(t *testing.T, method, path, body string) []byte {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		status, answer := managed(ctx, t, method, path, body)
+		switch {
+		case status < http.StatusMultipleChoices:
+			return answer
+		case status < http.StatusInternalServerError || ctx.Err() != nil:
+			t.Fatalf("%s %s: %d, %s", method, path, status, answer)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// userWho makes a user with these permissions until the test ends, and returns the URL with which it connects.
+func userWho(t *testing.T, configure, write, read string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(brokerURL(t))
+	need(t, err)
+	user := uniqueName(t, "limited")
+	u.User = url.UserPassword(user, "pass")
+	topoAPI(t, http.MethodPut, "users/"+user, map[string]any{"password": "pass", "tags": ""})
+	t.Cleanup(func() { manage(t, http.MethodDelete, "/api/users/"+user, "") })
+	topoAPI(t, http.MethodPut, "permissions/%2F/"+user,
+		map[string]any{"configure": configure, "write": write, "read": read})
+	return u
+}
+
+func managed(ctx context.Context, t *testing.T, method, path, body string) (int, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, method, managementURL(t)+path, strings.NewReader(body))
+	need(t, err)
+	req.Close = true // no goroutine of an idle connection stays behind
+	req.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(req)
+	need(t, err)
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("%s %s: %s, %v", method, path, res.Status, err)
+	}
+	return res.StatusCode, answer
 }

@@ -1,8 +1,13 @@
 package integration
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +16,7 @@ import (
 	amqp "github.com/rabbitmq/amqp091-go"
 
 	"github.com/strikesmq/strikes/internal/broker"
+	"github.com/strikesmq/strikes/internal/inspect"
 	"github.com/strikesmq/strikes/topology"
 )
 
@@ -205,4 +211,248 @@ func TestTopologyDeliveryLimit(t *testing.T) {
 	b.want("no room", topology.Need{Queue: q, MaxRetries: 1}, "error delivery-limit-low", "warning bindings-unknown")
 	b.want("little room", topology.Need{Queue: q, MaxRetries: -1}, "warning delivery-limit-tight",
 		"warning bindings-unknown")
+}
+
+func TestTopologyNotFound(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	q := b.name()
+	err := topology.Check(t.Context(), b.conn, topology.Need{Queue: q})
+	if !errors.Is(err, topology.ErrQueueNotFound) || !strings.Contains(err.Error(), fmt.Sprintf("%q in virtual", q)) ||
+		!strings.HasSuffix(err.Error(), "; strikes declare or topology.Declare makes it") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Reading a queue over AMQP rests on an argument that keeps a redeclaration
+// from creating the queue, and is not compared when it exists.
+func TestTopologyProbeCreatesNothing(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	for _, args := range []amqp.Table{{}, {"x-queue-type": "classic"}, {"x-queue-type": "quorum"}} {
+		q := b.name()
+		probe := amqp.Table{"x-max-age": int32(-1)}
+		for k, v := range args {
+			probe[k] = v
+		}
+		declare := func(args amqp.Table) error {
+			return b.try(func(ch *amqp.Channel) error {
+				return errOf(ch.QueueDeclare(q, true, false, false, false, args))
+			})
+		}
+		var reply *amqp.Error
+		if err := declare(probe); !errors.As(err, &reply) || reply.Code != amqp.PreconditionFailed {
+			t.Errorf("%v, absent: got %v, want 406", args, err)
+		}
+		err := b.try(func(ch *amqp.Channel) error {
+			return errOf(ch.QueueDeclarePassive(q, true, false, false, false, nil))
+		})
+		if !errors.As(err, &reply) || reply.Code != amqp.NotFound {
+			t.Errorf("%v: the probe created a queue: %v", args, err)
+		}
+		if err := declare(args); err != nil {
+			t.Errorf("%v: %v", args, err)
+		}
+		if err := declare(probe); err != nil {
+			t.Errorf("%v, existing: got %v, want no difference", args, err)
+		}
+	}
+}
+
+// A queue that is deleted while it is being read must not come back.
+func TestTopologyInspectCreatesNothing(t *testing.T) {
+	t.Parallel()
+	b, other := newTopo(t), newTopo(t)
+	for range 20 {
+		q := b.name()
+		b.queue(q, amqp.Table{"x-dead-letter-exchange": "", "x-max-length": 10, "x-max-priority": 5, "x-message-ttl": 60000})
+		var deleting sync.WaitGroup
+		deleting.Go(func() {
+			if err := other.try(func(ch *amqp.Channel) error {
+				return errOf(ch.QueueDelete(q, false, false, false))
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := inspect.Inspect(t.Context(), b.conn, inspect.Need{Queue: q}); err != nil &&
+			!errors.Is(err, topology.ErrQueueNotFound) {
+			t.Error(err)
+		}
+		deleting.Wait()
+		if _, err := inspect.Inspect(t.Context(), b.conn, inspect.Need{Queue: q}); !errors.Is(err,
+			topology.ErrQueueNotFound) {
+			t.Fatalf("after the queue was deleted: %v", err)
+		}
+	}
+}
+
+func TestTopologyExclusive(t *testing.T) {
+	t.Parallel()
+	b, owner := newTopo(t), newTopo(t)
+	q := "topology." + uuid.NewString()
+	owner.must(func(ch *amqp.Channel) error { _, err := ch.QueueDeclare(q, false, false, true, false, nil); return err })
+	b.want("of another connection", topology.Need{Queue: q}, "error exclusive")
+	owner.want("of this connection", topology.Need{Queue: q}, "error exclusive")
+}
+
+func TestTopologyLifetime(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	q := b.name()
+	b.must(func(ch *amqp.Channel) error { _, err := ch.QueueDeclare(q, true, true, false, false, nil); return err })
+	b.want("auto-delete", topology.Need{Queue: q, AllowDrop: true}, "warning auto-delete")
+	b.want("auto-delete, held", topology.Need{Queue: q, AllowDrop: true, HoldQueue: true}, "error auto-delete")
+	stream := b.name()
+	b.queue(stream, amqp.Table{"x-queue-type": "stream"})
+	b.want("stream", topology.Need{Queue: stream, AllowDrop: true}, "error queue-type")
+}
+
+// reader connects as a user who may read, and nothing else.
+func (b topo) reader() topo { return b.as("^$", "^$", ".*") }
+
+// as connects as a user with these permissions.
+func (b topo) as(configure, write, read string) topo {
+	b.t.Helper()
+	return topoDial(b.t, userWho(b.t, configure, write, read).String())
+}
+
+// A user who may only read gets an error that names the missing permission.
+func TestTopologyPermissions(t *testing.T) {
+	t.Parallel()
+	admin := newTopo(t)
+	q := admin.name()
+	admin.declare(topology.Spec{Queue: q})
+
+	reader := admin.reader()
+	reader.want("over AMQP", topology.Need{Queue: q, MaxRetries: 3}, "error arguments-denied")
+	reader.want("with the management API", topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)})
+}
+
+// The API may be away, or that of another broker. AMQP then finds as much as it can.
+func TestTopologyManagementTrouble(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	q := b.name()
+	b.declare(topology.Spec{Queue: q})
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"name":"another@cluster"}`)
+	}))
+	defer other.Close()
+	for _, api := range []string{"http://ops:sesame@127.0.0.1:1", other.URL, strings.Replace(managementURL(t), "://",
+		"://no", 1)} {
+		need := topology.Need{Queue: q, MaxRetries: 3, Management: api}
+		b.want("trouble", need, "warning management-unreachable")
+		var log bytes.Buffer
+		need.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		if err := topology.Check(context.Background(), b.conn, need); err != nil {
+			t.Error(err)
+		}
+		if text := log.String(); !strings.Contains(text, "code=management-unreachable") || !strings.Contains(text,
+			"queue="+q) || !strings.Contains(text, "management API (Check.Management) cannot") ||
+			strings.Contains(text, "sesame") {
+			t.Errorf("logged: %s", text)
+		}
+	}
+}
+
+func TestTopologyClosedConnection(t *testing.T) {
+	t.Parallel()
+	conn, err := amqp.Dial(brokerURL(t))
+	need(t, err)
+	conn.Close()
+	if err := topology.Check(t.Context(), conn, topology.Need{Queue: "q"}); !errors.Is(err, amqp.ErrClosed) {
+		t.Errorf("Check: got %v, want ErrClosed", err)
+	}
+	if err := topology.Declare(t.Context(), conn, topology.Spec{Queue: "q"}); !errors.Is(err, amqp.ErrClosed) {
+		t.Errorf("Declare: got %v, want ErrClosed", err)
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := topology.Check(done, conn, topology.Need{Queue: "q"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Check: got %v, want Canceled", err)
+	}
+}
+
+func TestTopologyByPolicy(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"classic", "quorum"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			b := newTopo(t)
+			q := b.name()
+			b.exchange(q+".dlx", "fanout")
+			b.queue(q+".dlq", amqp.Table{"x-queue-type": kind})
+			b.bind(q+".dlq", "", q+".dlx")
+			definition := map[string]any{"dead-letter-exchange": q + ".dlx"}
+			if kind == "quorum" {
+				definition["delivery-limit"] = 500
+			}
+			b.policy(q, definition)
+			b.queue(q, amqp.Table{"x-queue-type": kind})
+
+			need := topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
+			if err := topology.Check(t.Context(), b.conn, need); err != nil {
+				t.Errorf("what the policy sets is not seen: %v", err)
+			}
+			b.rejectsLand(q, "", q)
+			need.Management = ""
+			var refused *topology.RefusedError
+			if err := topology.Check(t.Context(), b.conn, need); !errors.As(err, &refused) || !strings.Contains(err.Error(),
+				"give the URL of the management API (Check.Management)") {
+				t.Errorf("over AMQP: got %v, want a refusal that names Management", err)
+			}
+		})
+	}
+}
+
+// TestReadDeclaredOfANameThatIsNotASCII: the broker closes the connection (541, 4.0.5 and 4.3.6) if it cuts the text of
+// its refusal, which is not ASCII. The text has the name of the dead-letter exchange too.
+func TestReadDeclaredOfANameThatIsNotASCII(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	for _, n := range []int{15, 16, 17, 18, 19} { // 51 and 54 bytes are too long with the exchange alone
+		queue := b.named(strings.Repeat("票", n))
+		b.queue(queue, amqp.Table{"x-dead-letter-exchange": queue + ".dlx"})
+		if d, err := broker.ReadDeclared(t.Context(), b.conn, queue); b.conn.IsClosed() || (err == nil) != (n < 17) {
+			t.Fatalf("%d bytes: %+v, %v", len(queue), d, err)
+		}
+	}
+}
+
+// TestMissingLongName: from RabbitMQ 4.0 on, a question about a missing queue or exchange with a long name that is not
+// ASCII ends the connection. The error names it.
+func TestMissingLongName(t *testing.T) {
+	t.Parallel()
+	name := strings.Repeat("票", 80)
+	for kind, find := range map[string]func(conn *amqp.Connection) (broker.Answer, error){
+		"exchange": func(conn *amqp.Connection) (broker.Answer, error) {
+			return broker.FindExchange(t.Context(), conn, name)
+		},
+		"queue": func(conn *amqp.Connection) (broker.Answer, error) {
+			found, _, err := broker.FindQueue(t.Context(), conn, name)
+			return found, err
+		},
+	} {
+		conn := dialBroker(t)
+		found, err := find(conn)
+		if broker.VersionOf(conn).Before(4, 0) {
+			if found != broker.No || err != nil {
+				t.Errorf("%s: %v, %v", kind, found, err)
+			}
+		} else if found != broker.Unknown || err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("%s %q does not exist",
+			kind, name)) {
+			t.Errorf("%s: %v, %v", kind, found, err)
+		}
+	}
+}
+
+// TestReadDeclaredOfAValueThatIsNotASCII: that the connection ends says nothing against the queue.
+func TestReadDeclaredOfAValueThatIsNotASCII(t *testing.T) {
+	t.Parallel()
+	b := newTopo(t)
+	q := broker.Queue{Name: b.name()}
+	b.queue(q.Name, amqp.Table{"x-dead-letter-exchange": strings.Repeat("票", 40)})
+	if err := q.Read(t.Context(), dialBroker(t)); err != nil || q.Unread == "" {
+		t.Errorf("unread %q, %v", q.Unread, err)
+	}
 }
