@@ -2,9 +2,14 @@ package counter
 
 import (
 	"cmp"
+	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 
@@ -243,4 +248,236 @@ func TestLaneName(t *testing.T) {
 		}
 		seen[got] = lane
 	}
+}
+
+// TestBlocked blocks a message with a tombstone and two behind it, replays one of these, which dies again, and drops
+// the lane.
+func TestBlocked(t *testing.T) {
+	for _, c := range counters(t) {
+		testBlocked(t, c)
+	}
+}
+
+func testBlocked(t *testing.T, c *Counter) {
+	t.Helper()
+	admin := c.Admin()
+	want := func(when string, lanes, count int64) {
+		t.Helper()
+		for recent, lately := range map[time.Duration]int64{time.Minute: count, 0: 0} {
+			all, err := admin.Summaries(t.Context(), "/", []string{"bills", "orders"}, recent)
+			if err != nil || all[0].BlockedLanes != 0 || all[1].BlockedLanes != int(lanes) || all[1].Blocked.Count != count ||
+				all[1].Blocked.Recent != lately {
+				t.Errorf("%s: %+v, %v; want %d behind in %d lanes", when, all, err, count, lanes)
+			}
+		}
+	}
+	want("no lanes", 0, 0)
+	need(t, errOf(c.OwnLanes(t.Context(), "/", "orders", "", "o")))
+	number := int64(0)
+	step := func(act rules.LaneAct, id, generation string, position Position) rules.LaneReply {
+		t.Helper()
+		number++
+		r, err := c.StepLane(t.Context(), rules.LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: id,
+			Generation: generation}, Lane: "a", Act: act, Owner: "o", Number: number, Position: position})
+		need(t, err)
+		return r
+	}
+	die := func(id, generation string) {
+		t.Helper()
+		a := Attempt{Message: Message{VHost: "/", Queue: "orders", ID: id, Generation: generation}, Token: "t"}
+		need(t, errOf(c.Fail(t.Context(), a, Failure{Limit: 1, Reason: "no stock"})))
+	}
+	first := step(rules.LaneBlock, "1", "", Position{}).Position
+	die("1", "")
+	want("the first, which has a tombstone", 1, 0)
+	second := step(rules.LaneEnter, "2", "", Position{}).Position
+	third := step(rules.LaneEnter, "3", "", Position{}).Position
+	want("two behind it", 1, 2)
+	letter := []LaneLetter{{Message{ID: "2"}, second}}
+	need(t, admin.NotePublished(t.Context(), "/", "orders", "a", letter))
+	want("one of them is published", 1, 1)
+	step(rules.LaneEnter, "2", "g", second)
+	want("it is behind again", 1, 2)
+	step(rules.LaneBlock, "2", "g", second)
+	die("2", "g")
+	want("one of them died", 1, 1)
+	drop := func(positions ...Position) {
+		t.Helper()
+		need(t, errOf(admin.DropPositions(t.Context(), "/", "orders", "a", positions)))
+	}
+	drop(second, third)
+	want("two are dropped", 1, 0)
+	drop(first)
+	want("all are dropped", 0, 0)
+	if c.rdb == nil { // a document of another type cannot be
+		return
+	}
+	need(t, c.rdb.Set(t.Context(), c.opts.queueKey("/", "bills")+setLanes, "no set", 0).Err())
+	if all, err := admin.Summaries(t.Context(), "/", []string{"bills", "orders"}, 0); err != nil ||
+		!errors.Is(all[0].Err, ErrForeign) || all[1].Err != nil {
+		t.Errorf("a key of another type: %+v, %v", all, err)
+	}
+}
+
+// TestNextBlockedForgets: a lane whose document expired before the set of lanes no longer counts as blocked.
+func TestNextBlockedForgets(t *testing.T) {
+	for _, c := range counters(t) {
+		of := Queue{"/", "orders"}
+		_, err := c.OwnLanes(t.Context(), of.VHost, of.Name, "", "o")
+		for _, lane := range []string{"a", "b"} {
+			_, failed := c.StepLane(t.Context(), rules.LaneStep{Message: Message{VHost: of.VHost, Queue: of.Name, ID: lane},
+				Lane: lane, Act: rules.LaneBlock, Owner: "o", Number: 1})
+			err = errors.Join(err, failed)
+		}
+		_, failed := c.store.Save(t.Context(), of, Change{Docs: []Doc{{Name: docLane + LaneHash("a"), Any: true}}})
+		_, unread := c.NextBlocked(t.Context(), of.VHost, of.Name, BlockedPage{})
+		n, uncounted := c.BlockedLanes(t.Context(), of.VHost, of.Name)
+		if err = errors.Join(err, failed, unread, uncounted); n != 1 || err != nil {
+			t.Errorf("%d lanes are blocked, want 1: %v", n, err)
+		}
+	}
+}
+
+// TestLanes: a list of some lanes has those that are blocked for longest, and says how many there are.
+func TestLanes(t *testing.T) {
+	for _, c := range counters(t) {
+		need(t, errOf(c.OwnLanes(t.Context(), "/", "orders", "", "o")))
+		const blocked = page + 10 // more than one round trip reads
+		for i := range blocked {
+			step := rules.LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: "m"}, Lane: fmt.Sprint(i),
+				Act: rules.LaneBlock, Owner: "o", Number: 1}
+			need(t, errOf(c.StepLane(t.Context(), step)))
+		}
+		all, _, err := c.Admin().Lanes(t.Context(), "/", "orders", blocked)
+		need(t, err)
+		for _, most := range []int{-1, 0, 1, page, blocked - 1, blocked, blocked + 1} {
+			got, n, err := c.Admin().Lanes(t.Context(), "/", "orders", most)
+			if err != nil || n != blocked || !slices.Equal(got, all[:min(max(most, 0), blocked)]) {
+				t.Errorf("%d of %d at most: %d, %v", most, n, len(got), err)
+			}
+		}
+	}
+}
+
+// TestLaneBeginsAnew: the document of a blocked lane expires while a store in a database still has the places of the
+// lane. The lane that begins then does not find them: no dead letter counts as published.
+func TestLaneBeginsAnew(t *testing.T) {
+	c := NewMemory(nil).Counter
+	of := Queue{"/", "orders"}
+	need(t, errOf(c.OwnLanes(t.Context(), of.VHost, of.Name, "", "one")))
+	block := func(id string, number int64) {
+		t.Helper()
+		reply, err := c.StepLane(t.Context(), rules.LaneStep{Message: Message{VHost: of.VHost, Queue: of.Name, ID: id},
+			Lane: "a", Act: rules.LaneBlock, Owner: "one", Number: number})
+		if err != nil || reply.Code != rules.LaneBlocked {
+			t.Fatalf("%s: %+v, %v", id, reply, err)
+		}
+	}
+	var letters []LaneDeadLetter
+	for i := range 4 {
+		id := fmt.Sprint("old-", i)
+		block(id, int64(i+1))
+		letters = append(letters, LaneDeadLetter{Message: Message{ID: id}})
+	}
+	_, docs, err := c.store.Load(t.Context(), of, docLane+hashID("a"))
+	need(t, err)
+	docs[0].Data, docs[0].Any = "", true
+	need(t, errOf(c.store.Save(t.Context(), of, Change{Docs: docs})))
+
+	block("new-0", 5)
+	state, err := c.Admin().Lane(t.Context(), of.VHost, of.Name, "a")
+	need(t, err)
+	letters = append(letters, LaneDeadLetter{Message: Message{ID: "new-0"}})
+	plan := state.Plan(letters)
+	if len(state.Open) != 1 || state.Messages != 1 || len(plan.Doubles) > 0 || len(plan.Publish) != 1 ||
+		letters[plan.Publish[0].Index].ID != "new-0" {
+		t.Errorf("the lane has %+v, and the plan %+v; want new-0 published alone, and no double", state, plan)
+	}
+}
+
+// countedPages is a Store that counts the pages that are read.
+type countedPages struct {
+	Store
+	pages int
+}
+
+func (s *countedPages) Page(ctx context.Context, of Queue, set string, after Entry, n int) ([]Entry, error) {
+	s.pages++
+	return s.Store.Page(ctx, of, set, after, n)
+}
+
+// TestLaneReadsFewPages: a message is blocked 32 times, with 200 messages between. Each time its dead letter was
+// published again without its headers. A step of it stops at the second open position, and not at the last.
+func TestLaneReadsFewPages(t *testing.T) {
+	store := &countedPages{Store: newMemoryStore()}
+	c, number := Over(store, nil), int64(0)
+	need(t, errOf(c.OwnLanes(t.Context(), "/", "orders", "", "o")))
+	block := func(id, generation string) rules.LaneReply {
+		t.Helper()
+		number++
+		s := rules.LaneStep{Message: Message{VHost: "/", Queue: "orders", ID: id, Generation: generation},
+			Act: rules.LaneEnter, Owner: "o", Number: number}
+		if number == 1 {
+			s.Act = rules.LaneBlock
+		}
+		r, err := c.StepLane(t.Context(), s)
+		if err != nil || r.Code != rules.LaneBlocked {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		return r
+	}
+	for i := range 32 {
+		block("again", "")
+		for j := range 200 {
+			block(fmt.Sprint(i, "-", j), "")
+		}
+	}
+	store.pages = 0
+	// It may be any of the 32, so it gets a new position.
+	if r := block("again", "1@1700000000"); r.Position.Number != 32*201+1 || store.pages > 5 {
+		t.Errorf("position %d, %d pages were read, want 5 at most", r.Position.Number, store.pages)
+	}
+}
+
+// keepingStore notes the members that keep a set.
+type keepingStore struct {
+	Store
+	kept []Member
+}
+
+func (s *keepingStore) Save(ctx context.Context, of Queue, c Change) (bool, error) {
+	for _, m := range c.Sets {
+		if m.Name == "" {
+			s.kept = append(s.kept, m)
+		}
+	}
+	return s.Store.Save(ctx, of, c)
+}
+
+// TestLaneIsRenewedWhole: a step and a consumer keep all places of a lane as long as its document, with one member.
+func TestLaneIsRenewedWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, number := &keepingStore{Store: newMemoryStore()}, int64(0)
+		c := Over(s, nil)
+		step := func() Position {
+			number++
+			m := Message{VHost: "/", Queue: "q", ID: fmt.Sprint(number)}
+			reply, err := c.StepLane(t.Context(), rules.LaneStep{Message: m, Act: rules.LaneBlock, Owner: "o", Number: number})
+			need(t, err)
+			return reply.Position
+		}
+		need(t, errOf(c.OwnLanes(t.Context(), "/", "q", "", "o")))
+		set := placesOf(LaneHash(""), step().Since)
+		for name, renew := range map[string]func(){
+			"step":     func() { step() },
+			"consumer": func() { need(t, errOf(c.NextBlocked(t.Context(), "/", "q", BlockedPage{}))) },
+		} {
+			time.Sleep(48 * time.Hour)
+			s.kept = nil
+			renew()
+			if want := []Member{{Set: set, Expires: laneExpires(time.Now().UTC())}}; !slices.Equal(s.kept, want) {
+				t.Errorf("%s: got %+v, want %+v", name, s.kept, want)
+			}
+		}
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -12,9 +13,11 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/alicebob/miniredis/v2/server"
+	"github.com/google/go-cmp/cmp"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/strikesmq/strikes/counter/rules"
+	"github.com/strikesmq/strikes/internal/proxy"
 )
 
 // gate is a fake Redis that lets no EVALSHA pass until it is open, and knows the tokens of those that came.
@@ -339,5 +342,229 @@ func TestEachQueueAndKindOfStepForItself(t *testing.T) {
 			})
 		}
 		all.Wait()
+	}
+}
+
+// flushes notes of each batch whether the caller's goroutine sends it, and lets it go when the test does.
+type flushes struct {
+	redis.Hook
+	begun   chan bool
+	release map[bool]chan struct{} // true: those that a caller's goroutine sends
+}
+
+func (*flushes) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (*flushes) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (f *flushes) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() != "evalsha" { // of a new connection
+			return next(ctx, cmds)
+		}
+		itself := strings.Contains(string(debug.Stack()), "counter.(*Counter).Fail")
+		f.begun <- itself
+		<-f.release[itself]
+		return next(ctx, cmds)
+	}
+}
+
+func (f *flushes) releaseAll() {
+	close(f.release[false])
+	close(f.release[true])
+}
+
+// aloneOn is a Counter on a server that knows the script, behind a proxy, and its flushes.
+func aloneOn(t *testing.T) (*Counter, *flushes, *proxy.Proxy) {
+	t.Helper()
+	p, err := proxy.New(t.Context(), miniredis.RunT(t).Addr())
+	need(t, err)
+	t.Cleanup(p.Close)
+	c, err := Dial("redis://"+p.Addr()+"?read_timeout=20s", nil)
+	need(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	mustDo(t, c.rdb, "SCRIPT", "LOAD", stepFail.source)
+	f := &flushes{begun: make(chan bool, 10), release: map[bool]chan struct{}{false: make(chan struct{}),
+		true: make(chan struct{})}}
+	c.rdb.AddHook(f)
+	return c, f, p
+}
+
+// quiet returns when no flush is under way: a flush ends after its callers are answered.
+func quiet(c *Counter) {
+	for flushes, _ := c.pipe.load(); flushes > 0; flushes, _ = c.pipe.load() {
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// failWithin takes one step; zero: without a deadline.
+func failWithin(t *testing.T, c *Counter, d time.Duration, i int) error {
+	t.Helper()
+	ctx := t.Context()
+	if d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	_, err := c.Fail(ctx, attempt(message("1"), token(i)), again)
+	return err
+}
+
+// TestLoneCallerSendsItsStepItself: it does so only if the store answered the last batch and the caller's deadline is
+// near.
+func TestLoneCallerSendsItsStepItself(t *testing.T) {
+	c, f, p := aloneOn(t)
+	f.releaseAll()
+	for i, tc := range []struct {
+		name   string
+		within time.Duration
+		mute   bool
+		itself bool
+	}{
+		{"before the store has answered", brief, false, false},
+		{"after it has", brief, false, true},
+		{"with a distant deadline", time.Minute, false, false},
+		{"without a deadline", 0, false, false},
+		{"when it falls silent", 50 * time.Millisecond, true, true},
+		{"after it was silent", brief, false, false},
+		{"after it has answered again", brief, false, true},
+	} {
+		if tc.mute {
+			p.Mute(true)
+		}
+		if err := failWithin(t, c, tc.within, i); (err != nil) != tc.mute {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if itself := <-f.begun; itself != tc.itself {
+			t.Errorf("%s: the caller sends its step itself: %v, want %v", tc.name, itself, tc.itself)
+		}
+		if tc.mute {
+			p.Mute(false) // its flush waits on for the reply
+		} else {
+			quiet(c)
+		}
+	}
+}
+
+// TestLoneCallerKeepsItsDeadline: a store that falls silent keeps a caller that sends its own step no longer than any
+// other.
+func TestLoneCallerKeepsItsDeadline(t *testing.T) {
+	c, f, p := aloneOn(t)
+	f.releaseAll()
+	need(t, failWithin(t, c, brief, 0))
+	quiet(c)
+	p.Mute(true)
+	began := time.Now()
+	if err := failWithin(t, c, 50*time.Millisecond, 1); err == nil {
+		t.Error("a step without a reply was taken")
+	}
+	if <-f.begun; !<-f.begun {
+		t.Error("the caller did not send its step itself")
+	}
+	if took := time.Since(began); took > 10*time.Second { // the read's own timeout is 20 s
+		t.Errorf("returned after %v", took)
+	}
+}
+
+// TestLoneCallerIsNotKeptByOthers: steps that came while its own was under way are sent by another goroutine.
+func TestLoneCallerIsNotKeptByOthers(t *testing.T) {
+	c, f, _ := aloneOn(t)
+	close(f.release[false])
+	need(t, failWithin(t, c, brief, 0))
+	<-f.begun
+	quiet(c)
+	f.release[false] = make(chan struct{})
+	done := make(chan error, 4)
+	var itself [2]bool
+	for i := range 4 { // the first sends its own step, the second flies beside it, the others wait
+		go func() { done <- failWithin(t, c, map[bool]time.Duration{true: brief}[i == 0], i+1) }()
+		for flushes, waiting := 0, 0; flushes+waiting <= i; flushes, waiting = c.pipe.load() {
+			time.Sleep(100 * time.Microsecond)
+		}
+		if i < len(itself) {
+			itself[i] = <-f.begun
+		}
+	}
+	if itself != [2]bool{true, false} {
+		t.Fatalf("the callers of the first two steps send them themselves: %v", itself)
+	}
+	close(f.release[true])
+	if err := <-done; err != nil { // the deadline would be an error
+		t.Error(err)
+	}
+	if itself := <-f.begun; itself {
+		t.Error("a caller sends the steps of others")
+	}
+	close(f.release[false])
+	for range 3 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestStepsShareACall: a step that shares a call gets the same reply, and leaves the same record, as a step that is
+// sent alone. The steps before it in the call change neither.
+func TestStepsShareACall(t *testing.T) {
+	server := miniredis.RunT(t)
+	c := dialTest(t, "redis://"+server.Addr())
+	delay := rules.Delay{CopyNumber: 1, Above: time.Minute, Lease: time.Minute, Body: "ab"}
+	progress, none := rules.Progress{Breaker: 5}, rules.Progress{}
+	// take sends START, then FAIL, of nine messages of a queue: in one call if shared, with the message first at its
+	// beginning. It returns the replies and records.
+	take := func(queue string, first int, shared bool) map[string]string {
+		server.SetTime(time.Unix(1_700_000_000, 0))
+		of := func(id string, d rules.Delay, p rules.Progress) Attempt {
+			return Attempt{Message: Message{VHost: "/", Queue: queue, ID: id}, Token: "second", Consumer: "of " + id, Delay: d,
+				Progress: p, First: d == rules.Delay{}, Received: time.Now()}
+		}
+		attempts := []Attempt{of("moved", delay, none), of("failed", rules.Delay{}, progress),
+			of("new", rules.Delay{}, progress), of("dead", rules.Delay{}, progress), of("moved again", delay, none), of("new copy", delay, none),
+			of("dead copy", rules.Delay{}, progress), of("superseded", rules.Delay{Above: time.Minute, Body: "ab"}, none),
+			of("spent", rules.Delay{}, progress)}
+		for _, before := range []struct {
+			at int
+			f  Failure
+		}{{0, Failure{Limit: 3, Wait: time.Hour}},
+			{1, Failure{Limit: 3}}, {3, Failure{}},
+			{4, Failure{Limit: 3, Wait: time.Hour}}, {6, Failure{Limit: 3, Wait: time.Hour}}, {6, Failure{}},
+			{7, Failure{Limit: 3}}, {8, Failure{Limit: 3}}, {8, Failure{Limit: 4}}} {
+			a := attempts[before.at]
+			a.Token, a.Progress, a.First = fmt.Sprint("first-", before.f.Limit), rules.Progress{}, false
+			a.Delay = rules.Delay{Above: time.Second, Body: "ab"}
+			if before.at == 7 {
+				a.Delay.CopyNumber = 1 // and this delivery is the original
+			}
+			if _, err := c.Fail(t.Context(), a, before.f); err != nil {
+				t.Fatal(err)
+			}
+		}
+		server.SetTime(time.Unix(1_700_001_000, 0)) // past the tombstones
+		out := map[string]string{}
+		for _, s := range []step{stepStart, stepFail} {
+			var all []*request
+			for _, a := range slices.Concat(attempts[first:], attempts[:first]) {
+				args := []any{"isolated", 0, 0}
+				if s == stepFail {
+					a.Token, args = "third", []any{120000, "failed", "reason of " + a.ID, 1, 0, 0}
+				}
+				all = append(all, &request{script: script{"eval", s.source}, message: a.Message, done: make(chan struct{}),
+					args: stepArgs(s, a, 3, time.Now(), args)})
+			}
+			if shared {
+				c.sendScripts(t.Context(), all)
+			}
+			for _, r := range all {
+				if !shared {
+					c.sendScripts(t.Context(), []*request{r})
+				}
+				key := c.opts.keys(r.message).record
+				out[s.name+" "+r.message.ID] = fmt.Sprint(r.reply, r.err, c.rdb.Get(t.Context(), key).Val())
+			}
+		}
+		return out
+	}
+	want := take("alone", 0, false)
+	for first := range 9 {
+		if diff := cmp.Diff(want, take(fmt.Sprint("together ", first), first, true)); diff != "" {
+			t.Errorf("from %d (-alone +together):\n%s", first, diff)
+		}
 	}
 }
