@@ -84,3 +84,89 @@ func TestAStopAfterAnUndecodableMessagePassed(t *testing.T) {
 		}
 	})
 }
+
+// lostWire is a channel that is lost just before it is closed: amqp091-go closes it without an error then.
+type lostWire struct {
+	quietWire
+	lost chan *amqp.Error
+}
+
+func (w lostWire) Close() error { w.lost <- amqp.ErrClosed; return nil }
+
+// TestAStopThatLosesItsChannelIsUnclean: the last acks may not have arrived.
+func TestAStopThatLosesItsChannelIsUnclean(t *testing.T) {
+	for name, unsent := range map[string]error{"before the ack": amqp.ErrClosed, "after the ack": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := unobserved()
+				ctx, stop := context.WithCancel(t.Context())
+				lost := make(chan *amqp.Error, 1)
+				c := Consumer{Queue: "orders", Handler: func(context.Context, amqp.Delivery) error {
+					stop()
+					synctest.Wait()
+					b.acks.fail = unsent
+					return nil
+				}}
+				wire := lostWire{quietWire{new([]string)}, lost}
+				if err := b.session(c).serve(ctx, &link{channel: wire, deliveries: b.queued("m1"), closed: lost}); !errors.Is(err,
+					ErrUncleanStop) {
+					t.Errorf("the session ended with %v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestAnAttemptIsClosedBeforeItsDeliveryGoesBack: the next receiver would take an open attempt for a crash.
+func TestAnAttemptIsClosedBeforeItsDeliveryGoesBack(t *testing.T) {
+	for _, tc := range []struct {
+		away    time.Duration
+		outcome Outcome
+		err     error
+		held    time.Duration
+	}{
+		{40 * time.Second, OutcomeRequeue, nil, 40 * time.Second},
+		{time.Hour, OutcomeLeave, ErrWaitedTooLong, 45 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench()
+			b.ConsumerTimeout, b.HandlerTimeout = time.Minute, 30*time.Second
+			b.isolation = newIsolation()
+			if !b.isolation.lock.TryAcquire(everything) {
+				t.Fatal("the lock is not free")
+			}
+			began := time.Now()
+			time.AfterFunc(time.Second, func() { b.store.down.Store(true) })
+			time.AfterFunc(tc.away, func() { b.store.down.Store(false) })
+			outcome, err := b.Handle(t.Context(), b.delivery(true), ok)
+			if held := time.Since(began); outcome != tc.outcome || !errors.Is(err, tc.err) ||
+				(held-tc.held).Abs() > 10*time.Second {
+				t.Errorf("%v, %v after %v; want %v, %v after %v", outcome, err, held, tc.outcome, tc.err, tc.held)
+			}
+			if tc.err == nil {
+				b.expect(t, "nack requeue=true", `"" 0+0 marked false`)
+			}
+			time.Sleep(2 * lateFor) // a step that the store did not take is sent later, or given up
+		})
+	}
+}
+
+// TestLateStepsAtAStop: a late step is sent once more when Run returns, however soon after the last try.
+func TestLateStepsAtAStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, away, taken := newLate(), true, false
+		l.add(func(context.Context) error {
+			if away {
+				return errDown
+			}
+			taken = true
+			return nil
+		}, nil)
+		time.Sleep(lateFor / 2)
+		synctest.Wait()
+		away = false
+		if l.close(); !taken {
+			t.Error("it was not sent")
+		}
+	})
+}
