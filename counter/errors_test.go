@@ -214,19 +214,6 @@ func TestWhatIsNoReplyOfTheScript(t *testing.T) {
 	}
 }
 
-// TestUnknownScript: a server that lost its scripts (restart, SCRIPT FLUSH, failover) is given them within the call.
-func TestUnknownScript(t *testing.T) {
-	for _, c := range servers(t) {
-		for i, token := range []string{"a", "b", "c"} {
-			if got := show(c.Fail(t.Context(), attempt(message("1"), token), Failure{Limit: 9})); got != fmt.Sprintf(
-				"REQUEUE %d+0 fence 0", i+1) {
-				t.Errorf("token %s: %s", token, got)
-			}
-			mustDo(t, c.rdb, "SCRIPT", "FLUSH")
-		}
-	}
-}
-
 // TestNoPasswordInErrors: a server that does not know AUTH or HELLO repeats their arguments, cut short, and others do
 // it in words of their own.
 func TestNoPasswordInErrors(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -503,27 +501,6 @@ func (d *taken) checkKeys(t *rapid.T, where string) {
 		t.Fatalf("%s: the index expires after %v, less than its record: %+v", where, a.setTTL, a)
 	case a.exists && a.State == StateDone && a.Move.Top == 0 && a.TTL > max(rules.KeepDone, d.before.TTL)+time.Second:
 		t.Fatalf("%s: a success is kept for %v", where, a.TTL)
-	}
-}
-
-// TestEndedAttemptsAreBounded: stops are not counted, so nothing else bounds how many there are.
-func TestEndedAttemptsAreBounded(t *testing.T) {
-	m := Message{VHost: "/", Queue: "orders", ID: "1"}
-	for _, s := range stores(t) {
-		need(t, errOf(s.Fail(t.Context(), attempt(m, "counted"), Failure{Limit: 9})))
-		for i := range 3 * rules.MaxEnded {
-			a := attempt(m, fmt.Sprint("t", i))
-			need(t, errOf(s.Start(t.Context(), a, rules.ModeShared, 9)))
-			need(t, s.End(t.Context(), a, false))
-		}
-		want := []string{"counted"}
-		for i := 2 * rules.MaxEnded; i < 3*rules.MaxEnded; i++ {
-			want = append(want, fmt.Sprint("t", i))
-		}
-		got := slices.Sorted(maps.Keys(kinds(s.look(t, m).Tokens)))
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: tokens -want +got:\n%s", s.name, diff)
-		}
 	}
 }
 
