@@ -104,41 +104,22 @@ func TestMaxAge(t *testing.T) {
 	const retries = 9
 	for name, tc := range map[string]struct {
 		maxAge time.Duration
-		set    *time.Duration
-		own    int
 		ran    int
 		cause  counter.Cause
 	}{ // Attempts begin 1, 3, 6, 10, 15 s after the first.
-		"none":                 {0, nil, 0, retries + 1, counter.CauseFailed},
-		"between two attempts": {5 * time.Second, nil, 0, 4, counter.CauseTooOld},
-		"at an attempt":        {6 * time.Second, nil, 0, 5, counter.CauseTooOld},
-		"before the first":     {time.Nanosecond, nil, 0, 2, counter.CauseTooOld},
-		"longer than all":      {time.Hour, nil, 0, retries + 1, counter.CauseFailed},
-		"an operator's":        {time.Hour, new(5 * time.Second), 0, 4, counter.CauseTooOld},
-		"lifted":               {5 * time.Second, new(time.Duration(0)), 0, retries + 1, counter.CauseFailed},
-		"lifted by its own":    {5 * time.Second, nil, retries + 3, retries + 3, counter.CauseFailed},
+		"none":                 {0, retries + 1, counter.CauseFailed},
+		"between two attempts": {5 * time.Second, 4, counter.CauseTooOld},
+		"at an attempt":        {6 * time.Second, 5, counter.CauseTooOld},
+		"before the first":     {time.Nanosecond, 2, counter.CauseTooOld},
+		"longer than all":      {time.Hour, retries + 1, counter.CauseFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench()
 				b.MaxAge, b.MaxRetries = tc.maxAge, retries
-				if tc.set != nil {
-					if err := b.store.SetLimit(t.Context(), "/", "orders", counter.Override{MaxAge: tc.set,
-						Note: counter.Note{Why: "test"}}); err != nil {
-						t.Fatal(err)
-					}
-				}
 				var last Event
 				b.Observer = observe(func(e Event) { last = e })
-				ran := attemptsUntilDead(t, b, func(number int) error {
-					if number == 2 && tc.own > 0 {
-						m := counter.Message{VHost: "/", Queue: "orders", ID: "m1"}
-						if err := b.store.LimitMessage(t.Context(), m, tc.own, counter.Note{Why: "test"}); err != nil {
-							t.Error(err)
-						}
-					}
-					return errBoom
-				})
+				ran := attemptsUntilDead(t, b, func(int) error { return errBoom })
 				if ran != tc.ran || last.Outcome != OutcomeDeadLetter || last.Cause != tc.cause || last.Err == nil ||
 					last.Err.Error() != "boom" {
 					t.Errorf("the handler ran %d times, want %d; the last event: %v %v, %v", ran, tc.ran, last.Outcome, last.Cause,
