@@ -130,49 +130,60 @@ func TestReasonsAreBounded(t *testing.T) {
 func TestJudgeDeadLetters(t *testing.T) {
 	five := func(d DeadLetters) DeadLetters { d.Count = 5; return d }
 	for _, tc := range []struct {
-		d                DeadLetters
-		missing, unclear int64
+		d                            DeadLetters
+		missing, unclear, unrecorded int64
 	}{
-		{five(DeadLetters{}), 0, 0},
-		{five(DeadLetters{Removed: 5}), 0, 0},
-		{DeadLetters{Holds: new(0)}, 0, 0},
-		{five(DeadLetters{Holds: new(5)}), 0, 0},
-		{five(DeadLetters{Holds: new(9), Taken: new(int64(0))}), 0, 0}, // others' dead letters too
-		{five(DeadLetters{Holds: new(3)}), 2, 0},
-		{five(DeadLetters{Holds: new(3), Taken: new(int64(2))}), 0, 0},
-		{five(DeadLetters{Holds: new(3), Taken: new(int64(7))}), 0, 0},
-		{five(DeadLetters{Holds: new(3), Taken: new(int64(1))}), 1, 0},
-		{five(DeadLetters{Holds: new(0), Taken: new(int64(0))}), 5, 0},
-		{five(DeadLetters{Holds: new(3), Removed: 2}), 0, 0},
-		{five(DeadLetters{Holds: new(2), Removed: 2}), 1, 0},
-		{five(DeadLetters{Holds: new(3), Taken: new(int64(0)), Removed: 2}), 0, 0}, // the broker began to count later
-		{five(DeadLetters{Holds: new(3), Taken: new(int64(2)), Removed: 2}), 0, 0}, // seen by both
-		{five(DeadLetters{Holds: new(2), Taken: new(int64(3)), Removed: 2}), 0, 0},
-		{five(DeadLetters{Holds: new(1), Taken: new(int64(3)), Removed: 2}), 1, 0},
-		{five(DeadLetters{Holds: new(3), Removed: 4}), 0, 0}, // copies of one
+		{five(DeadLetters{}), 0, 0, 0},
+		{five(DeadLetters{Removed: 5}), 0, 0, 0},
+		{DeadLetters{Holds: new(0)}, 0, 0, 0},
+		{five(DeadLetters{Holds: new(5)}), 0, 0, 0},
+		{five(DeadLetters{Holds: new(9), Taken: new(int64(0))}), 0, 0, 4}, // others' dead letters too
+		{five(DeadLetters{Holds: new(3)}), 2, 0, 0},
+		{five(DeadLetters{Holds: new(3), Taken: new(int64(2))}), 0, 0, 0},
+		{five(DeadLetters{Holds: new(3), Taken: new(int64(7))}), 0, 0, 0},
+		{five(DeadLetters{Holds: new(3), Taken: new(int64(1))}), 1, 0, 0},
+		{five(DeadLetters{Holds: new(0), Taken: new(int64(0))}), 5, 0, 0},
+		{five(DeadLetters{Holds: new(3), Removed: 2}), 0, 0, 0},
+		{five(DeadLetters{Holds: new(2), Removed: 2}), 1, 0, 0},
+		{five(DeadLetters{Holds: new(3), Taken: new(int64(0)), Removed: 2}), 0, 0, 0}, // the broker began to count later
+		{five(DeadLetters{Holds: new(3), Taken: new(int64(2)), Removed: 2}), 0, 0, 0}, // seen by both
+		{five(DeadLetters{Holds: new(2), Taken: new(int64(3)), Removed: 2}), 0, 0, 0},
+		{five(DeadLetters{Holds: new(1), Taken: new(int64(3)), Removed: 2}), 1, 0, 0},
+		{five(DeadLetters{Holds: new(3), Removed: 4}), 0, 0, 2}, // copies of one
 		// a dead letter that the source keeps for its route is there
-		{five(DeadLetters{Holds: new(1), Waiting: 4, Taken: new(int64(0))}), 0, 0},
-		{five(DeadLetters{Holds: new(1), Waiting: 2, Taken: new(int64(0)), Removed: 1}), 1, 0},
-		{five(DeadLetters{Holds: new(5), Waiting: 2, Taken: new(int64(0))}), 0, 0}, // they have just arrived
+		{five(DeadLetters{Holds: new(1), Waiting: 4, Taken: new(int64(0))}), 0, 0, 0},
+		{five(DeadLetters{Holds: new(1), Waiting: 2, Taken: new(int64(0)), Removed: 1}), 1, 0, 0},
+		{five(DeadLetters{Holds: new(5), Waiting: 2, Taken: new(int64(0))}), 0, 0, 0}, // they have just arrived
 		// a queue that is not at rest is not judged
-		{five(DeadLetters{Holds: new(1), Out: 2, consumers: 1}), 0, 4},
-		{five(DeadLetters{Holds: new(1), Taken: new(int64(1)), moving: true}), 0, 3},
-		{five(DeadLetters{Holds: new(1), recent: 1}), 3, 1},
-		{five(DeadLetters{Holds: new(1), recent: 9}), 0, 4},
-		{five(DeadLetters{Holds: new(5), consumers: 1, recent: 2}), 0, 0},
+		{five(DeadLetters{Holds: new(1), Out: 2, consumers: 1}), 0, 4, 0},
+		{five(DeadLetters{Holds: new(1), Taken: new(int64(1)), moving: true}), 0, 3, 0},
+		{five(DeadLetters{Holds: new(1), recent: 1}), 3, 1, 0},
+		{five(DeadLetters{Holds: new(1), recent: 9}), 0, 4, 0},
+		{five(DeadLetters{Holds: new(5), consumers: 1, recent: 2}), 0, 0, 0},
 		// those whose records expired are not missing; those that others took are the oldest
-		{five(DeadLetters{Holds: new(1), Expired: 1}), 3, 0},
-		{five(DeadLetters{Holds: new(0), Expired: 5}), 0, 0},
-		{five(DeadLetters{Holds: new(1), Expired: 2, Taken: new(int64(3))}), 1, 0},
-		{five(DeadLetters{Holds: new(1), Expired: 2, Removed: 1, Taken: new(int64(2))}), 1, 0},
+		{five(DeadLetters{Holds: new(1), Expired: 1}), 3, 0, 0},
+		{five(DeadLetters{Holds: new(0), Expired: 5}), 0, 0, 0},
+		{five(DeadLetters{Holds: new(1), Expired: 2, Taken: new(int64(3))}), 1, 0, 0},
+		{five(DeadLetters{Holds: new(1), Expired: 2, Removed: 1, Taken: new(int64(2))}), 1, 0, 0},
 		// dead letters of blocked lanes hide no others, and may be missing too
-		{five(DeadLetters{Holds: new(9), Blocked: 4}), 0, 0},
-		{five(DeadLetters{Holds: new(8), Blocked: 4, Taken: new(int64(0))}), 1, 0},
-		{five(DeadLetters{Holds: new(5), Blocked: 4, recent: 4}), 0, 4},
+		{five(DeadLetters{Holds: new(9), Blocked: 4}), 0, 0, 0},
+		{five(DeadLetters{Holds: new(8), Blocked: 4, Taken: new(int64(0))}), 1, 0, 0},
+		{five(DeadLetters{Holds: new(5), Blocked: 4, recent: 4}), 0, 4, 0},
+		// a store that has lost its data leaves dead letters behind that it does not know
+		{DeadLetters{}, 0, 0, 0},
+		{DeadLetters{Holds: new(5)}, 0, 0, 5},
+		{DeadLetters{Count: 2, Holds: new(5)}, 0, 0, 3},
+		{DeadLetters{Count: 4, Removed: 2, Holds: new(5)}, 0, 0, 3},
+		{DeadLetters{Count: 4, Expired: 1, Holds: new(5)}, 0, 0, 1}, // the fourth lies there without its record
+		{five(DeadLetters{Expired: 2, Holds: new(5)}), 0, 0, 0},     // so do two more messages with the ids of others
+		{DeadLetters{Count: 2, Blocked: 3, Holds: new(5)}, 0, 0, 0},
+		{DeadLetters{Holds: new(5), consumers: 1}, 0, 0, 0}, // the figures are not of one moment
+		{DeadLetters{Holds: new(5), moving: true}, 0, 0, 0},
 	} {
 		d := tc.d
-		if d.judge(); d.Missing != tc.missing || d.Unclear != tc.unclear {
-			t.Errorf("%+v: %d missing, %d unclear; want %d, %d", tc.d, d.Missing, d.Unclear, tc.missing, tc.unclear)
+		if d.judge(); d.Missing != tc.missing || d.Unclear != tc.unclear || d.Unrecorded != tc.unrecorded {
+			t.Errorf("%+v: %d missing, %d unclear, %d unrecorded; want %d, %d, %d", tc.d, d.Missing, d.Unclear, d.Unrecorded,
+				tc.missing, tc.unclear, tc.unrecorded)
 		}
 	}
 }
@@ -199,31 +210,6 @@ func TestBlockedDeadLettersAreNotMissing(t *testing.T) {
 		d.judge()
 		if d.suppose(tc.route, tc.consumers, tc.unacked); d.Missing != tc.missing || d.Unclear != tc.unclear {
 			t.Errorf("%+v: %d missing, %d unclear", tc, d.Missing, d.Unclear)
-		}
-	}
-}
-
-// TestUnrecordedDeadLetters: a store that has lost its data leaves dead letters behind that it does not know.
-func TestUnrecordedDeadLetters(t *testing.T) {
-	for _, tc := range []struct {
-		d    DeadLetters
-		want int64
-	}{
-		{DeadLetters{}, 0},
-		{DeadLetters{Count: 5, Holds: new(5)}, 0},
-		{DeadLetters{Count: 5, Holds: new(3)}, 0},
-		{DeadLetters{Holds: new(5)}, 5},
-		{DeadLetters{Count: 2, Holds: new(5)}, 3},
-		{DeadLetters{Count: 4, Removed: 2, Holds: new(5)}, 3},
-		{DeadLetters{Count: 4, Expired: 1, Holds: new(5)}, 1}, // the fourth lies there without its record
-		{DeadLetters{Count: 5, Expired: 2, Holds: new(5)}, 0}, // so do two more messages with the ids of others
-		{DeadLetters{Count: 2, Blocked: 3, Holds: new(5)}, 0},
-		{DeadLetters{Holds: new(5), consumers: 1}, 0}, // the figures are not of one moment
-		{DeadLetters{Holds: new(5), moving: true}, 0},
-	} {
-		d := tc.d
-		if d.judge(); d.Unrecorded != tc.want {
-			t.Errorf("%+v: %d unrecorded, want %d", tc.d, d.Unrecorded, tc.want)
 		}
 	}
 }
