@@ -373,38 +373,6 @@ func TestTopologyClosedConnection(t *testing.T) {
 	}
 }
 
-func TestTopologyByPolicy(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"classic", "quorum"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			b := newTopo(t)
-			q := b.name()
-			b.exchange(q+".dlx", "fanout")
-			b.queue(q+".dlq", amqp.Table{"x-queue-type": kind})
-			b.bind(q+".dlq", "", q+".dlx")
-			definition := map[string]any{"dead-letter-exchange": q + ".dlx"}
-			if kind == "quorum" {
-				definition["delivery-limit"] = 500
-			}
-			b.policy(q, definition)
-			b.queue(q, amqp.Table{"x-queue-type": kind})
-
-			need := topology.Need{Queue: q, MaxRetries: 3, Management: managementURL(t)}
-			if err := topology.Check(t.Context(), b.conn, need); err != nil {
-				t.Errorf("what the policy sets is not seen: %v", err)
-			}
-			b.rejectsLand(q, "", q)
-			need.Management = ""
-			var refused *topology.RefusedError
-			if err := topology.Check(t.Context(), b.conn, need); !errors.As(err, &refused) || !strings.Contains(err.Error(),
-				"give the URL of the management API (Check.Management)") {
-				t.Errorf("over AMQP: got %v, want a refusal that names Management", err)
-			}
-		})
-	}
-}
-
 // TestReadDeclaredOfANameThatIsNotASCII: the broker closes the connection (541, 4.0.5 and 4.3.6) if it cuts the text of
 // its refusal, which is not ASCII. The text has the name of the dead-letter exchange too.
 func TestReadDeclaredOfANameThatIsNotASCII(t *testing.T) {
