@@ -456,9 +456,7 @@ func TestOlderChanges(t *testing.T) {
 func TestAuditFile(t *testing.T) {
 	f := newFixture(t, Options{})
 	for _, verb := range []string{"pause", "resume"} {
-		if err := f.store.Audit(t.Context(), "/", "orders", counter.AuditEntry{Verb: verb, Reason: hostile}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, f.store.Audit(t.Context(), "/", "orders", counter.AuditEntry{Verb: verb, Reason: hostile}))
 	}
 	w := f.get(query("audit.ndjson"))
 	if n := strings.Count(w.Body.String(), "\n"); n != 2 || !strings.Contains(w.Header().Get("Content-Disposition"),

@@ -517,9 +517,7 @@ func TestStepsShareACall(t *testing.T) {
 			if before.at == 7 {
 				a.Delay.CopyNumber = 1 // and this delivery is the original
 			}
-			if _, err := c.Fail(t.Context(), a, before.f); err != nil {
-				t.Fatal(err)
-			}
+			need(t, errOf(c.Fail(t.Context(), a, before.f)))
 		}
 		server.SetTime(time.Unix(1_700_001_000, 0)) // past the tombstones
 		out := map[string]string{}

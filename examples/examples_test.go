@@ -146,9 +146,7 @@ func (w world) awaitConsumers(t *testing.T, queue string, n int) {
 
 func TestPartitions(t *testing.T) {
 	w := newWorld(t, "partitions")
-	if err := topology.Declare(t.Context(), w.conn, topology.Spec{Queue: "bookings", Partitions: 8}); err != nil {
-		t.Fatal(err)
-	}
+	need(t, topology.Declare(t.Context(), w.conn, topology.Spec{Queue: "bookings", Partitions: 8}))
 	all := []*program{w.start(t), w.start(t)}
 	w.awaitConsumers(t, "bookings", 2)
 	for i := range 60 {

@@ -41,9 +41,7 @@ func TestKeptLinesAreWhole(t *testing.T) {
 	}
 	wg.Wait()
 	kept, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	need(t, err)
 	lines := 0
 	for line := range strings.Lines(string(kept)) {
 		if lines++; len(line) != len(`"`+`"`+"\n")+3000 {

@@ -167,9 +167,7 @@ func TestADroppedMessageFreesItsSlot(t *testing.T) {
 	} {
 		p := &Publisher{ledger: newLedger(), slots: make(chan struct{}, 1), queue: make(chan *outgoing, 1)}
 		o := newOutgoing("", "orders", &amqp.Publishing{})
-		if err := p.start(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		need(t, p.start(t.Context(), o))
 		<-p.queue // the writer has it
 		if tc.meanwhile(p, o); name != "judged" || p.ledger.putBack(o) {
 			p.drop(o, ErrConnectionLost)

@@ -267,9 +267,7 @@ func TestUnexaminedQueue(t *testing.T) {
 	var out bytes.Buffer
 	p := reports{out: &out}
 	gone := cli.WithCode(errors.New("inspect queue \"q\": refused"), cli.ExitDenied)
-	if err := p.print(doctor.Report{Subject: "queue", Name: "q", Err: gone}); err != nil {
-		t.Fatal(err)
-	}
+	need(t, p.print(doctor.Report{Subject: "queue", Name: "q", Err: gone}))
 	if text := out.String(); text != "queue q: not examined: inspect queue \"q\": refused\n" {
 		t.Errorf("printed %q", text)
 	}
@@ -283,9 +281,7 @@ func TestUnexaminedQueue(t *testing.T) {
 		found []inspect.Finding
 		want  int
 	}{{nil, cli.ExitDenied}, {[]inspect.Finding{{Code: "auto-ack", Severity: inspect.Error}}, cli.ExitFound}} {
-		if err := p.print(doctor.Report{Subject: "queue", Name: "r", Findings: tt.found}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, p.print(doctor.Report{Subject: "queue", Name: "r", Findings: tt.found}))
 		err := p.verdict()
 		if cli.ExitCode(err) != tt.want || !errors.Is(err, gone) || !strings.Contains(err.Error(), "1 queue not examined") {
 			t.Errorf("%v, exit %d, want %d", err, cli.ExitCode(err), tt.want)

@@ -117,9 +117,7 @@ func TestPgbouncer(t *testing.T) {
 	if os.Getuid() == 0 {
 		args = append([]string{"-u", "nobody"}, args...)
 	}
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	need(t, os.Chmod(dir, 0o755))
 	bouncer := exec.Command(program, args...)
 	bouncer.Stderr = os.Stderr
 	need(t, free.Close())

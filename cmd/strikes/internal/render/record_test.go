@@ -84,9 +84,7 @@ func TestRecordInFull(t *testing.T) {
 	r := recordExamples()[0]
 	r.Crashes, r.Cause, r.Reason = 1, counter.CausePanicked, "boom\ngoroutine 1:\n\tmain.go:7\x1b[2J"
 	var out strings.Builder
-	if err := Record(&out, ops.Of(r, &counter.Override{MaxRetries: new(3)}, recordNow)); err != nil {
-		t.Fatal(err)
-	}
+	need(t, Record(&out, ops.Of(r, &counter.Override{MaxRetries: new(3)}, recordNow)))
 	shows(t, "record.txt", out.String())
 }
 
@@ -95,9 +93,7 @@ func TestLaneNames(t *testing.T) {
 	for lane, want := range map[string]string{"café": `"lane":"café"`, "a\xff": `"lane_base64":"Yf8="`} {
 		var out strings.Builder
 		list := Lanes(&out, true)
-		if err := list.Row(ops.BlockedLane{BlockedLane: counter.BlockedLane{Lane: lane}}); err != nil {
-			t.Fatal(err)
-		}
+		need(t, list.Row(ops.BlockedLane{BlockedLane: counter.BlockedLane{Lane: lane}}))
 		need(t, list.Flush())
 		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "base64") != strings.Contains(want,
 			"base64") {
