@@ -132,8 +132,8 @@ func (s *countingRead) Read(ctx context.Context, of Queue, set string, page []En
 	return s.Store.Read(ctx, of, set, page)
 }
 
-// TestDeadReasonsMost: no more are read than the caller asks for, and they are the newest. No page is empty: callers take
-// another page as proof that there is more.
+// TestDeadReasonsMost: no more are read than the caller asks for, and they are the newest. No page is empty: callers
+// take another page as proof that there is more.
 func TestDeadReasonsMost(t *testing.T) {
 	for _, n := range []int{0, longPage, 4 * longPage} {
 		store := &countingRead{Store: newMemoryStore()}
