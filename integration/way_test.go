@@ -194,15 +194,20 @@ func failFor(poison ...string) consumer.Handler {
 	}
 }
 
+// TestFailsUntilTheLimitThenDeadLetters: with a prefetch of 1, a message that is requeued also keeps its place.
 func TestFailsUntilTheLimitThenDeadLetters(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []consumer.RetryMode{consumer.RetryRequeue, consumer.RetryInPlace} {
-		t.Run(fmt.Sprint("mode ", int(mode)), func(t *testing.T) {
+	for name, of := range map[string]consumer.Consumer{
+		"requeued":                {Retry: consumer.RetryRequeue, Concurrency: 4},
+		"in place":                {Retry: consumer.RetryInPlace, Concurrency: 4},
+		"requeued, one at a time": {Retry: consumer.RetryRequeue, Prefetch: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
 			eachType(t, func(t *testing.T, queue string) {
 				c := counters(t)
 				publish(t, queue, "m", 50)
-				r := start(t, consumer.Consumer{Queue: queue, Counter: c, Retry: mode, Concurrency: 4, Handler: failFor("m7",
-					"m31")})
+				of.Queue, of.Counter, of.Handler = queue, c, failFor("m7", "m31")
+				r := start(t, of)
 				eventually(t, "two dead letters", func() bool { return queueDepth(t, queue+".dlq") == 2 })
 				eventually(t, "every message handled", func() bool { return r.total() >= 48+8 })
 				r.stop()
@@ -210,6 +215,7 @@ func TestFailsUntilTheLimitThenDeadLetters(t *testing.T) {
 				if n := queueDepth(t, queue); n != 0 {
 					t.Errorf("%d messages left in the queue", n)
 				}
+				var order []string
 				for i := range 50 {
 					id := fmt.Sprint("m", i)
 					want := 1
@@ -219,6 +225,10 @@ func TestFailsUntilTheLimitThenDeadLetters(t *testing.T) {
 					if got := r.of(id); got != want {
 						t.Errorf("%s ran %d times, want %d", id, got, want)
 					}
+					order = append(order, slices.Repeat([]string{id}, want)...)
+				}
+				if of.Prefetch == 1 && !slices.Equal(r.runs, order) {
+					t.Errorf("order of runs:\n got %v\nwant %v", r.runs, order)
 				}
 				dead := ids(getAll(t, queue+".dlq"))
 				if slices.Sort(dead); !slices.Equal(dead, []string{"m31", "m7"}) {
@@ -308,27 +318,6 @@ func giveBack(t *testing.T, queue string) {
 	if err != nil {
 		t.Fatalf("giving back to %q: %v", queue, err)
 	}
-}
-
-func TestRequeuedMessageKeepsItsPlace(t *testing.T) {
-	t.Parallel()
-	eachType(t, func(t *testing.T, queue string) {
-		publish(t, queue, "m", 20)
-		r := start(t, consumer.Consumer{Queue: queue, Counter: counters(t), Prefetch: 1, Handler: failFor("m3", "m11")})
-		eventually(t, "every message handled", func() bool { return r.total() == 18+8 })
-		var want []string
-		for i := range 20 {
-			id := fmt.Sprint("m", i)
-			for range map[bool]int{true: 4, false: 1}[id == "m3" || id == "m11"] {
-				want = append(want, id)
-			}
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if !slices.Equal(r.runs, want) {
-			t.Errorf("order of runs:\n got %v\nwant %v", r.runs, want)
-		}
-	})
 }
 
 // TestDrainLosesNoAck stops a consumer just as it has acked many messages, which a plain close of the channel loses on
