@@ -447,15 +447,6 @@ func (d *taken) waitsForCopy() bool {
 	return d.step == "start" && d.reply.Code == rules.ReplyWait && d.Delay.CopyNumber > 0 && d.before.OpenToken != ""
 }
 
-// kinds are the known attempts by their names.
-func kinds(tokens rules.Tokens) map[string]rules.Kind {
-	out := map[string]rules.Kind{}
-	for _, t := range tokens {
-		out[t.Name] = t.Kind
-	}
-	return out
-}
-
 // becameTooOld reports whether the step must find that the message has failed for too long, and nothing else.
 func (d *taken) becameTooOld() bool {
 	b, a, oldest := d.before, d.after, d.MaxAge

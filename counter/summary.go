@@ -57,9 +57,10 @@ type QueueState struct {
 // State returns the data about a queue as a whole. If another program wrote to a key of the queue (ErrForeign), it
 // returns the rest too.
 func (a *Admin) State(ctx context.Context, vhost, queue string) (QueueState, error) {
-	of, existing := Queue{vhost, queue}, 0
+	of := Queue{vhost, queue}
 	s, err := a.state(ctx, of)
 	if err == nil { // after the counts: a message that dies meanwhile is not among the expired
+		var existing int
 		existing, err = a.store.Count(ctx, of, setDead, s.Time.UnixMilli())
 		s.Tombstones = withExpired(s.Tombstones, int64(existing))
 	}
