@@ -119,3 +119,20 @@ func TestWhyIsNoDelay(t *testing.T) {
 		}
 	}
 }
+
+// A step of an operator needs no pause: another program may have written to its key.
+func TestForeignPause(t *testing.T) {
+	for _, c := range servers(t) {
+		mustDo(t, c.rdb, "RPUSH", c.opts.queueKey("/", "orders")+docPause, "foreign")
+		for id, decide := range map[string]func(Message) error{
+			"limit": func(m Message) error { return c.Admin().LimitMessage(t.Context(), m, 9, Note{Why: "why"}) },
+			"reset": func(m Message) error { return c.Admin().Reset(t.Context(), m, Note{Why: "why"}) },
+			"skip":  func(m Message) error { return errOf(c.Admin().Skip(t.Context(), m, Note{Why: "why"})) },
+		} {
+			mustFail(t, c, message(id), "a")
+			if err := decide(message(id)); err != nil {
+				t.Errorf("%s: %v", id, err)
+			}
+		}
+	}
+}

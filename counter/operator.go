@@ -60,8 +60,8 @@ func (a *Admin) decide(ctx context.Context, verb string, m Message, n Note,
 		about, record, pause := docs[:len(aboutQueue)], docs[len(aboutQueue)], docs[len(aboutQueue)+1]
 		change, err := a.client.decide(about, record, t, now)
 		switch {
-		case err != nil || pause.Err != nil || change.isEmpty():
-			return change, cmp.Or(err, pause.Err)
+		case err != nil || pause.Err != nil || change.isEmpty(): // another program's pause needs no end
+			return change, err
 		case decodeFields(pause.Data)["message"] == member(m.ID, m.Generation):
 			change.Docs = append(change.Docs, paused(pause, map[string]string{"paused": "0"}, n, now))
 		default: // HoldQueue may be about to pause the queue for the message as it was
