@@ -50,7 +50,12 @@ const checkTimeout = time.Minute
 func (s *session) checked(ctx context.Context, conn *amqp.Connection) error {
 	during, cancel := context.WithCancel(ctx)
 	defer cancel()
-	check := func() (none struct{}, err error) { return none, s.check(during, conn) }
+	check := func() (none struct{}, err error) {
+		if err = s.check(during, conn); err == nil {
+			err = s.rooms.check(during, conn)
+		}
+		return none, err
+	}
 	_, err := bound.Await(ctx, checkTimeout, check, func(struct{}) {})
 	if errors.Is(err, bound.ErrNoReply) {
 		return fmt.Errorf("consumer: queue %q: checking the topology: %w", s.Queue, err)

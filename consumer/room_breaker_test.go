@@ -354,7 +354,7 @@ func TestADroppedFreshMessageComesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench()
 		b.Observer = nil
-		s := b.session(Consumer{Breaker: 8, Handler: ok, Prefetch: 10, DelayAbove: -1})
+		s := b.session(Consumer{Breaker: 8, Handler: ok, Prefetch: 10})
 		defer s.rooms.close()
 		deliveries, second := make(chan amqp.Delivery), make(chan amqp.Delivery)
 		deliver := func(to chan<- amqp.Delivery, tag uint64) {

@@ -158,7 +158,7 @@ func TestAnotherSessionFollowsAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, before, consumed := newStore(), rooms(nil), 0
 		run := func(consume func(context.Context) error) (again bool, err error) {
-			session := newSession(sessionOn(s, Consumer{DelayAbove: -1}).Consumer, "/", before)
+			session := newSession(sessionOn(s, Consumer{}).Consumer, "/", before)
 			before = session.rooms
 			return session.amidRooms(t.Context(), &amqp.Connection{}, func(ctx context.Context) error {
 				consumed++

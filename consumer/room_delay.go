@@ -51,14 +51,12 @@ type delayRoom struct {
 	end  func() // after the last send
 }
 
-// discover finds the delay queues. A positive DelayAbove requires them.
-func (r *delayRoom) discover(ctx context.Context, conn *amqp.Connection) error {
+// check finds the delay queues. A positive DelayAbove requires them.
+func (r *delayRoom) check(ctx context.Context, conn *amqp.Connection) error {
 	s := r.s
 	if s.DelayAbove < 0 || s.Ordered {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
 	why, found, err := r.trouble(ctx, conn)
 	switch {
 	case err != nil:
@@ -75,11 +73,8 @@ func (r *delayRoom) discover(ctx context.Context, conn *amqp.Connection) error {
 	return nil
 }
 
-func (r *delayRoom) around(ctx context.Context, conn *amqp.Connection, consume func(context.Context) error) error {
-	err := r.discover(ctx, conn)
-	if err == nil {
-		err = consume(ctx)
-	}
+func (r *delayRoom) around(ctx context.Context, _ *amqp.Connection, consume func(context.Context) error) error {
+	err := consume(ctx)
 	if r.end != nil {
 		_ = bound.Within(closeTimeout, r.end)
 	}

@@ -44,12 +44,12 @@ func newLaneRoom(s *session, before rooms) room {
 	return r
 }
 
-// around refuses a queue with blocked lanes to a session that would not block them. If the store does not reply, its
+// check refuses a queue with blocked lanes to a session that would not block them. If the store does not reply, its
 // last number stands. If it never replied, the session begins, unless the error says that the store never will.
-func (r *laneRoom) around(ctx context.Context, conn *amqp.Connection, consume func(context.Context) error) error {
+func (r *laneRoom) check(ctx context.Context, conn *amqp.Connection) error {
 	if r.blocked != nil {
 		r.keepsDeaths = broker.VersionOf(conn).Before(4, 0)
-		return consume(ctx)
+		return nil
 	}
 	err := r.count(ctx)
 	if failed := new(counter.StoreError); errors.As(err, &failed) && neverServes(err) {
@@ -57,7 +57,7 @@ func (r *laneRoom) around(ctx context.Context, conn *amqp.Connection, consume fu
 	}
 	n := r.last.Load()
 	if n == 0 {
-		return consume(ctx)
+		return nil
 	}
 	return refusal{fmt.Errorf("consumer: queue %q is refused: %d of its %w, and their new messages would overtake the "+
 		"dead letters: set HoldLanes and Lane to consume it, or release the lanes (strikes lane list)", r.s.Queue, n,

@@ -164,7 +164,7 @@ func checkLanes(t *testing.T, s *session) error {
 	if r == nil {
 		return nil
 	}
-	return r.around(t.Context(), &amqp.Connection{}, func(context.Context) error { return nil })
+	return r.check(t.Context(), &amqp.Connection{})
 }
 
 // A dead letter that another program has moved back has its position again, so it runs if it is the first of its lane.
@@ -181,8 +181,7 @@ func TestADeadLetterThatWasMovedBackHasItsPosition(t *testing.T) {
 		s := sessionOn(counter.NewMemory(nil), Consumer{HoldLanes: true, Lane: func(amqp.Delivery) string { return "a" }})
 		s.prepare(t.Context(), t.Context())
 		r := find[*laneRoom](s.rooms)
-		need(t, r.around(t.Context(), &amqp.Connection{Properties: amqp.Table{"version": tc.version}},
-			func(context.Context) error { return nil }))
+		need(t, r.check(t.Context(), &amqp.Connection{Properties: amqp.Table{"version": tc.version}}))
 		need(t, r.blocked.Own(t.Context(), func(context.Context) error { return nil }))
 		take := func(key string, headers amqp.Table) *delivery {
 			d := &delivery{lane: "a", ours: broker.ReadHeaders(headers, "orders", tc.id, nil)}

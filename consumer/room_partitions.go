@@ -249,8 +249,11 @@ func (r *partitionRoom) session(conn *amqp.Connection, p int, before rooms) *ses
 	return s
 }
 
-// consume serves a session on a partition. The topology was checked for all partitions.
+// consume checks what the rooms need, but not the topology, which was checked for all partitions. Then it consumes.
 func (r *partitionRoom) consume(ctx context.Context, conn *amqp.Connection, s *session) (again bool, err error) {
+	if err := s.rooms.check(ctx, conn); err != nil {
+		return false, err
+	}
 	return s.amidRooms(ctx, conn, func(ctx context.Context) error {
 		defer r.note(s, false)
 		return s.consume(ctx, conn)

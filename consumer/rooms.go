@@ -22,8 +22,10 @@ type room interface {
 	// mark adds the fields of the room to a, which goes to the store with each step of an attempt.
 	mark(d *delivery, a *counter.Attempt)
 
-	// around calls consume, which serves the session, unless the session is refused. If another session on conn is to
-	// follow, it calls session.end.
+	// check is called before a session consumes. Its error ends the session.
+	check(ctx context.Context, conn *amqp.Connection) error
+
+	// around calls consume, which serves the session. If another session on conn is to follow, it calls session.end.
 	around(ctx context.Context, conn *amqp.Connection, consume func(context.Context) error) error
 
 	// beside runs while the session receives, until ctx ends.
@@ -76,6 +78,15 @@ func (rs rooms) mark(d *delivery, a *counter.Attempt) {
 	}
 }
 
+func (rs rooms) check(ctx context.Context, conn *amqp.Connection) error {
+	for _, r := range rs {
+		if err := r.check(ctx, conn); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (rs rooms) around(ctx context.Context, conn *amqp.Connection, consume func(context.Context) error) error {
 	if len(rs) == 0 {
 		return consume(ctx)
@@ -96,7 +107,8 @@ func (noRoom) beforeAttempt(context.Context, *delivery) (step, error) { return s
 func (noRoom) beforeSettlement(_ context.Context, _ *delivery, next step) (step, error) {
 	return next, nil
 }
-func (noRoom) mark(*delivery, *counter.Attempt) {}
+func (noRoom) mark(*delivery, *counter.Attempt)              {}
+func (noRoom) check(context.Context, *amqp.Connection) error { return nil }
 func (noRoom) around(ctx context.Context, _ *amqp.Connection, consume func(context.Context) error) error {
 	return consume(ctx)
 }

@@ -145,12 +145,13 @@ func (r *conductRun) consume(ctx context.Context, c Consumer, k *control.Control
 		if r.of.Settings.Reconnected {
 			s.deadLettersFrom = deadLettersFrom(2, r.begin, time.Time{})
 		}
+		if err := find[*laneRoom](s.rooms).check(ctx, nil); err != nil {
+			r.note(conductEntry{Do: "refuse", answered: true})
+			return
+		}
 		paused, err := s.amidRooms(ctx, &amqp.Connection{}, func(ctx context.Context) error {
 			return s.serve(ctx, r.open())
 		})
-		if errors.As(err, new(refusal)) {
-			r.note(conductEntry{Do: "refuse", answered: true})
-		}
 		if !paused || err != nil || ctx.Err() != nil {
 			return
 		}
@@ -207,7 +208,7 @@ func (r *conductRun) consumer() Consumer {
 		Queue: "orders", Handler: r.handle, Counter: r, MaxRetries: retries,
 		MaxAge:  time.Duration(set.MaxAge) * time.Millisecond,
 		Breaker: set.Breaker, Patience: time.Duration(set.Patience) * time.Millisecond,
-		Concurrency: set.Concurrency, Prefetch: 1, DelayAbove: -1, DrainTimeout: time.Duration(set.Drain) * time.Millisecond,
+		Concurrency: set.Concurrency, Prefetch: 1, DrainTimeout: time.Duration(set.Drain) * time.Millisecond,
 		Retry: map[string]RetryMode{"": RetryRequeue, "requeue": RetryRequeue, "in-place": RetryInPlace}[set.Retry],
 		Isolation: map[string]Isolation{"": IsolationSuspects, "suspects": IsolationSuspects,
 			"off": IsolationOff}[set.Isolation],
