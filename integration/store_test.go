@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,12 +44,15 @@ func do(t *testing.T, rdb *redis.Client, args ...any) {
 	}
 }
 
-// takeSteps is the life of a message: failed, taken over, dead-lettered, forgotten.
+// stepped counts the messages of takeSteps.
+var stepped atomic.Int64
+
+// takeSteps is the life of a message: failed, taken over, dead-lettered, reset. Each call takes another message.
 func takeSteps(t *testing.T, c *counter.Counter) {
 	t.Helper()
-	ctx := t.Context()
+	ctx, id := t.Context(), fmt.Sprint(stepped.Add(1))
 	limit := counter.Failure{Limit: 3, Reason: "boom"}
-	first := attemptOf("1", "a")
+	first := attemptOf(id, "a")
 	first.First = true
 	fence, starts := int64(0), 0
 	for i, step := range []struct {
@@ -58,21 +62,21 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 		{func() (counter.Reply, error) { return c.Fail(ctx, first, limit) }, "REQUEUE 1+0 fence 0"},
 		{func() (counter.Reply, error) { return c.Fail(ctx, first, limit) }, "REQUEUE 1+0 fence 0"},
 		{func() (counter.Reply, error) {
-			return c.Start(ctx, attemptOf("1", "b"), rules.ModeShared, 3)
+			return c.Start(ctx, attemptOf(id, "b"), rules.ModeShared, 3)
 		}, "RUN 1+0 fence 1"},
 		{func() (counter.Reply, error) {
-			return c.Start(ctx, attemptOf("1", "c"), rules.ModeShared, 3)
+			return c.Start(ctx, attemptOf(id, "c"), rules.ModeShared, 3)
 		}, "SUSPECT 1+0 fence 1"},
 		{func() (counter.Reply, error) {
-			return c.Start(ctx, attemptOf("1", "c"), rules.ModeIsolated, 3)
+			return c.Start(ctx, attemptOf(id, "c"), rules.ModeIsolated, 3)
 		}, "RUN 1+0 fence 2"},
-		{func() (counter.Reply, error) { return c.Begun(ctx, attemptOf("1", "c")) }, "BEGUN 1+0 fence 2"},
+		{func() (counter.Reply, error) { return c.Begun(ctx, attemptOf(id, "c")) }, "BEGUN 1+0 fence 2"},
 		{func() (counter.Reply, error) {
-			return c.Start(ctx, attemptOf("1", "d"), rules.ModeIsolated, 3)
+			return c.Start(ctx, attemptOf(id, "d"), rules.ModeIsolated, 3)
 		}, "RUN 1+1 fence 3"},
-		{func() (counter.Reply, error) { return c.Fail(ctx, attemptOf("1", "d"), limit) }, "EXHAUSTED 2+1 fence 3"},
+		{func() (counter.Reply, error) { return c.Fail(ctx, attemptOf(id, "d"), limit) }, "EXHAUSTED 2+1 fence 3"},
 		{func() (counter.Reply, error) {
-			return c.Start(ctx, attemptOf("1", "e"), rules.ModeShared, 3)
+			return c.Start(ctx, attemptOf(id, "e"), rules.ModeShared, 3)
 		}, "EXHAUSTED 2+1 fence 3"},
 	} {
 		a, err := step.take()
@@ -85,20 +89,20 @@ func takeSteps(t *testing.T, c *counter.Counter) {
 			t.Errorf("step %d: %s, %v, want %s", i+1, got, err, step.want)
 		}
 	}
-	if err := c.End(ctx, attemptOf("1", "c"), false); err != nil { // its process lived: the crash is refunded
+	if err := c.End(ctx, attemptOf(id, "c"), false); err != nil { // its process lived: the crash is refunded
 		t.Error(err)
 	}
-	records, err := c.Admin().Get(ctx, "/", "orders", "1")
+	records, err := c.Admin().Get(ctx, "/", "orders", id)
 	if err != nil || len(records) != 1 || records[0].State != counter.StateDeadLetter || records[0].Counted() != 2 ||
 		records[0].TTL <= 0 {
 		t.Errorf("get: %+v, %v", records, err)
 	}
 	for r, err := range c.Admin().List(ctx, "/", "orders") {
-		if err != nil || r.ID != "1" {
+		if err != nil || r.ID != id {
 			t.Errorf("list: %+v, %v", r, err)
 		}
 	}
-	if err := c.Admin().Reset(ctx, attemptOf("1", "c").Message, counter.Note{Why: "repaired"}); err != nil {
+	if err := c.Admin().Reset(ctx, attemptOf(id, "c").Message, counter.Note{Why: "repaired"}); err != nil {
 		t.Error(err)
 	}
 }
