@@ -37,45 +37,45 @@ func newDeal(s settings) *deal {
 
 // begin is called before the first read on a connection to the broker. Without a connection the deal is not read, so
 // that the lease of this process ends.
-func (f *deal) begin() { f.since, f.failed, f.me.Left = time.Now(), false, false }
+func (d *deal) begin() { d.since, d.failed, d.me.Left = time.Now(), false, false }
 
 // read reads the deal. If the store does not reply, its last reply stands. After 30 s without a reply the process
 // consumes all partitions: the broker gives it those that no other process consumes.
-func (f *deal) read(ctx context.Context) {
+func (d *deal) read(ctx context.Context) {
 	reading, cancel := context.WithTimeout(ctx, dealTimeout)
 	defer cancel()
-	mine, err := f.Counter.Deal(reading, f.vhost, f.Queue, f.me)
+	mine, err := d.Counter.Deal(reading, d.vhost, d.Queue, d.me)
 	switch {
 	case err == nil:
-		if f.failed {
-			f.Logger.Info("the store deals the partitions again", "queue", f.Queue)
+		if d.failed {
+			d.Logger.Info("the store deals the partitions again", "queue", d.Queue)
 		}
-		f.since, f.failed, f.known, f.me.Consumes = time.Now(), false, true, mine
+		d.since, d.failed, d.known, d.me.Consumes = time.Now(), false, true, mine
 		return
 	case ctx.Err() != nil:
 		return
-	case !f.failed:
-		f.Logger.Warn("reading the deal of partitions failed; the last one stands", "queue", f.Queue, "error", err)
+	case !d.failed:
+		d.Logger.Warn("reading the deal of partitions failed; the last one stands", "queue", d.Queue, "error", err)
 	}
-	f.failed = true
-	if time.Since(f.since) >= dealAlone && len(f.me.Consumes) < f.Partitions {
-		f.Logger.Warn("reading the deal has failed for long: consuming all partitions that no other process consumes",
-			"queue", f.Queue, "error", err)
-		f.known, f.me.Consumes = true, make([]int, f.Partitions)
-		for i := range f.me.Consumes {
-			f.me.Consumes[i] = i
+	d.failed = true
+	if time.Since(d.since) >= dealAlone && len(d.me.Consumes) < d.Partitions {
+		d.Logger.Warn("reading the deal has failed for long: consuming all partitions that no other process consumes",
+			"queue", d.Queue, "error", err)
+		d.known, d.me.Consumes = true, make([]int, d.Partitions)
+		for i := range d.me.Consumes {
+			d.me.Consumes[i] = i
 		}
 	}
 }
 
 // leave tells the store that this process consumes no more, so that the others need not wait for its lease. If the
 // store does not reply, the lease ends by itself. A second call does nothing until begin is called.
-func (f *deal) leave(ctx context.Context) {
-	if f.me.Left {
+func (d *deal) leave(ctx context.Context) {
+	if d.me.Left {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, dealLeaving)
 	defer cancel()
-	f.me.Left = true
-	_, _ = f.Counter.Deal(ctx, f.vhost, f.Queue, f.me)
+	d.me.Left = true
+	_, _ = d.Counter.Deal(ctx, d.vhost, d.Queue, d.me)
 }

@@ -97,7 +97,7 @@ func TestWorstFirst(t *testing.T) {
 	}
 }
 
-// TestHeld: what processes hold is counted together, with the reason of the longest wait.
+// TestHeld: the messages that processes hold are counted together, with the reason of the longest wait.
 func TestHeld(t *testing.T) {
 	state := atNoon
 	for i, w := range []counter.Waiting{{Messages: 2, For: time.Minute, Why: "503"}, {Messages: 3, For: time.Hour,
