@@ -85,7 +85,9 @@ export class Session {
     const { model } = this
     const failed = (/** @type {unknown} */ err) => this.lose(err)
     const closed = () => this.lose(undefined)
-    const frameError = (/** @type {Error} */ err) => { this.undecodable = err }
+    const frameError = (/** @type {Error} */ err) => {
+      if (!/^Unknown consumer/.test(err.message)) this.undecodable = err // that is a delivery after its cancellation
+    }
     model.on('error', failed)
     model.on('close', closed)
     model.connection?.prependListener?.('frameError', frameError)

@@ -32,14 +32,17 @@ const consumerOn = (model, options) =>
     logger: silent, check: false, ...options
   })
 
-for (const [what, event, why, says] of [
+for (const [what, event, why, says, frame] of [
   ['lost', 'close', undefined, /UncleanStopError: .*the last acks may be lost.*the connection was lost/],
+  ['a broken frame', 'close', undefined, /a message cannot be decoded.*purge it/, 'Invalid frame'],
+  ['a delivery after its cancellation', 'close', undefined, /the connection was lost/, 'Unknown consumer: t'],
   ['undecodable', 'error', { code: 541 }, /UncleanStopError: .*the last acks may be lost.*cannot convert/]
 ]) {
   test(`a stop before a session has ended is unclean: ${what}`, async () => {
-    const model = fakeModel()
+    const model = Object.assign(fakeModel(), { connection: new EventEmitter() })
     const controller = new AbortController()
     const deaf = () => { // it is abandoned after 2 s
+      if (frame) model.connection.emit('frameError', new Error(frame))
       setImmediate(() => model.emit(event, why))
       return new Promise(() => {})
     }
