@@ -47,7 +47,7 @@ func (a *Admin) Reset(ctx context.Context, m Message, n Note) error {
 	return a.decide(ctx, "reset", m, n, rules.Reset)
 }
 
-// decide takes an operator's step, and ends a pause for its message together with it. A refusal of the rule is an error.
+// decide takes an operator's step, and ends a pause for its message with it. A refusal of the rule is an error.
 func (a *Admin) decide(ctx context.Context, verb string, m Message, n Note,
 	take func(*Record, *rules.Queue, Note, time.Time) (Reply, time.Duration)) error {
 	if err := cmp.Or(checkNote(n), refusedField(Attempt{Message: m, Token: byOperator})); err != nil {

@@ -63,8 +63,8 @@ func (a *Admin) Resume(ctx context.Context, vhost, queue string, n Note) error {
 
 // HoldQueue pauses a queue for a message that holds it: Start or Fail replied ReplyHeld, or the message has no ID and
 // cannot be counted. The Note says which consumer does it, and why. Resume ends the pause, and so does LimitMessage,
-// Reset or Skip of the message. HoldQueue does nothing if the queue is paused, or if the message holds it no more. It
-// is safe to repeat.
+// Reset or Skip of the message. If the message held its queue for a crash that End or Fail reverses, these end it too.
+// HoldQueue does nothing if the queue is paused, or if the message holds it no more. It is safe to repeat.
 func (c *Counter) HoldQueue(ctx context.Context, h Holding, n Note) error {
 	_, err := c.setPause(ctx, Queue{h.VHost, h.Queue}, true, Pause{n, &h}, func(is map[string]string) bool {
 		return is["paused"] != "1"

@@ -68,8 +68,8 @@ func (q *Queue) validate() error {
 	return nil
 }
 
-// Allows returns the error with which Replay and Drop refuse the messages of a filter before they touch the queue; nil:
-// they take them. It wraps ErrUnsafe.
+// Allows returns nil if Replay and Drop take the messages of a filter. Else it returns the error with which they refuse
+// before they touch the queue. It wraps ErrUnsafe.
 func (q *Queue) Allows(f Filter) error {
 	if f.Everything() {
 		return q.mayTake()
