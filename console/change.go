@@ -40,7 +40,7 @@ type planned struct {
 	plan ops.Plan // nil: the form lacks something that the plan needs, or err says why there is none
 	err  error
 
-	warned error // of at
+	warned error // beside the change, such as that the audit log lacks it
 }
 
 const mostChanges = 100

@@ -161,7 +161,7 @@ func headline(s queueView) string {
 		add(true, "blocked for %s by %s", printable.Rough(s.Time.Sub(blocking[0].Since)),
 			plural(s.Retrying-(len(s.Blocking)-len(blocking)), "message"))
 	}
-	waiting := s.Held().Messages
+	waiting := s.AllWaiting().Messages
 	add(waiting > 0, "%s waiting, not counted", plural(waiting, "message"))
 	add(s.Dead.Missing > 0, "%s unaccounted for", plural(s.Dead.Missing, "dead letter"))
 	add(s.BlockedLanes > 0, "%s", plural(s.BlockedLanes, "blocked lane"))

@@ -30,7 +30,7 @@ type replayView struct {
 	State jobState
 	Rate  string // of the form
 
-	Partial     bool // more were not counted than Job.Of
+	Partial     bool // Job.Of is too low: not all could be counted in time
 	Samples     []*deadletter.Message
 	Last        string              // audit id of the last replay or drop; the form sends it back
 	Interrupted *counter.AuditEntry // a replay that did not report its end

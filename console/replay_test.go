@@ -223,7 +223,8 @@ func TestRefusedAtThePreview(t *testing.T) {
 		"drop":   newFixture(t, Options{Allow: AllVerbs()}), // without a directory
 	} {
 		f.kill(t, "r", "m-1")
-		want := map[string]string{"replay": "not safe to read: a low limit", "drop": "start the console with --drop-dir"}[verb]
+		want := map[string]string{"replay": "not safe to read: a low limit",
+			"drop": "start the console with --drop-dir"}[verb]
 		body := checkPage(t, f, query(verb, "kind", "failed"))
 		if says(t, body, "A "+verb+" is refused: ", want); strings.Contains(body, `name="why"`) {
 			t.Errorf("%s: the page has a form: %s", verb, body)

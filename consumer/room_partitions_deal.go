@@ -14,8 +14,8 @@ const (
 	dealTimeout = time.Second
 	// dealLeaving bounds the last report. If that is lost, the partitions of this process wait until its lease ends.
 	dealLeaving = 2 * time.Second
-	// dealAlone is the time after its last read at which a process consumes all partitions, because the others may be
-	// gone.
+	// dealAlone is how long a process that cannot read the deal waits until it consumes all partitions, because the
+	// others may be gone.
 	dealAlone = 30 * time.Second
 )
 

@@ -329,8 +329,8 @@ func TestEachQueueAndKindOfStepForItself(t *testing.T) {
 					}
 				}
 				a := attempt(m, fmt.Sprint("started-", i))
-				if r, err := c.Start(t.Context(), a, rules.ModeIsolated, 9); err != nil || r.Code != rules.ReplyRun || r.Failures != 1 ||
-					r.Crashes != 0 || r.Fence == 0 {
+				if r, err := c.Start(t.Context(), a, rules.ModeIsolated, 9); err != nil || r.Code != rules.ReplyRun ||
+					r.Failures != 1 || r.Crashes != 0 || r.Fence == 0 {
 					t.Errorf("%d: START: %+v, %v", i, r, err)
 				}
 				if err := c.End(t.Context(), a, i%4 == 0); err != nil {
@@ -501,7 +501,8 @@ func TestStepsShareACall(t *testing.T) {
 				Progress: p, First: d == rules.Delay{}, Received: time.Now()}
 		}
 		attempts := []Attempt{of("moved", delay, none), of("failed", rules.Delay{}, progress),
-			of("new", rules.Delay{}, progress), of("dead", rules.Delay{}, progress), of("moved again", delay, none), of("new copy", delay, none),
+			of("new", rules.Delay{}, progress), of("dead", rules.Delay{}, progress), of("moved again", delay, none),
+			of("new copy", delay, none),
 			of("dead copy", rules.Delay{}, progress), of("superseded", rules.Delay{Above: time.Minute, Body: "ab"}, none),
 			of("spent", rules.Delay{}, progress)}
 		for _, before := range []struct {

@@ -233,8 +233,8 @@ func TestSkipOfAMovedMessage(t *testing.T) {
 	}
 }
 
-// TestChangesAtTheSameTime: the operator whose pause or skip came second is told so, and of a pause who paused the queue
-// and why. The audit log has the first alone.
+// TestChangesAtTheSameTime: the operator whose pause or skip came second is told so. Of a pause, also by whom it is, and
+// why. The audit log has the first alone.
 func TestChangesAtTheSameTime(t *testing.T) {
 	for verb, want := range map[string][]string{
 		VerbPause: {"is paused already", "by ann: asked by ann"},
@@ -264,8 +264,8 @@ func TestChangesAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestPauseBesideForeignKeys: a pause needs no key of the queue but its own, so an operator can pause and resume a queue
-// whatever another program wrote to the others. It says so if it does not know which consumers have stopped.
+// TestPauseBesideForeignKeys: a pause needs its own key alone. So an operator can pause and resume a queue whatever
+// another program wrote to the others. It says so if it does not know which consumers have stopped.
 func TestPauseBesideForeignKeys(t *testing.T) {
 	for _, key := range []string{"limit", "tombstones", "breaker", "dead", "index", "undecodable", "consumers"} {
 		store := miniredis.RunT(t)

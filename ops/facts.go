@@ -58,7 +58,7 @@ func (s Status) Facts(now time.Time) (all []Fact) {
 	} else if n := s.Unattended(); n > 0 {
 		add(true, "bad", "no consumer, %s ready", printable.Plural(n, "message"))
 	}
-	if w := s.Held(); w.Messages > 0 {
+	if w := s.AllWaiting(); w.Messages > 0 {
 		why := ""
 		if w.Why != "" && w.Why != said {
 			why = ": " + printable.Line(w.Why, longestFact)

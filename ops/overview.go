@@ -200,7 +200,7 @@ func worse(a, b Status) int {
 
 // Failing returns how many messages fail, at least. Some of Waiting may be in Retrying too, and the store does not know
 // which.
-func (s Status) Failing() int { return max(s.Retrying, s.Held().Messages) }
+func (s Status) Failing() int { return max(s.Retrying, s.AllWaiting().Messages) }
 
 // Failed returns the errors of the servers that could not be asked, or nil.
 func (o Overview) Failed() error { return errors.Join(o.Broker, o.Store) }

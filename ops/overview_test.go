@@ -97,8 +97,8 @@ func TestWorstFirst(t *testing.T) {
 	}
 }
 
-// TestHeld: the messages that processes hold are counted together, with the reason of the longest wait.
-func TestHeld(t *testing.T) {
+// TestAllWaiting: the messages that processes hold are counted together, with the reason of the longest wait.
+func TestAllWaiting(t *testing.T) {
 	state := atNoon
 	for i, w := range []counter.Waiting{{Messages: 2, For: time.Minute, Why: "503"}, {Messages: 3, For: time.Hour,
 		Why: "out of reach"}, {}} {
@@ -107,7 +107,7 @@ func TestHeld(t *testing.T) {
 	var s Status
 	s.ofStore(counter.Summary{QueueState: state, Retrying: 1})
 	want := WaitingMessages{Messages: 5, Since: earlierBy(time.Hour), Why: "out of reach"}
-	if diff := cmp.Diff(want, s.Held()); diff != "" || s.Failing() != 5 {
+	if diff := cmp.Diff(want, s.AllWaiting()); diff != "" || s.Failing() != 5 {
 		t.Errorf("%d fail: %s", s.Failing(), diff)
 	}
 }

@@ -18,7 +18,7 @@ type Status struct {
 	Time    time.Time `json:"time,omitzero"` // by the store
 	VHost   string    `json:"vhost"`
 	Queue   string    `json:"queue"`
-	Trouble Trouble   `json:"trouble,omitempty"` // the worst; of All alone
+	Trouble Trouble   `json:"trouble,omitempty"` // the worst; only All sets it
 	Absent  bool      `json:"-"`                 // the broker has no such queue: the rest comes from the store alone
 
 	// the deleted queue whose dead letters it takes; empty: it is a queue of its own
@@ -93,8 +93,8 @@ func (s *Status) lead() {
 // Unconsumed reports whether the queue is known to have no consumer.
 func (s Status) Unconsumed() bool { return s.Consumers != nil && *s.Consumers == 0 }
 
-// Held sums up Waiting. Since and Why are those of the message that waits for longest.
-func (s Status) Held() (sum WaitingMessages) {
+// AllWaiting sums up Waiting. Since and Why are those of the message that waits for longest.
+func (s Status) AllWaiting() (sum WaitingMessages) {
 	for i, w := range s.Waiting {
 		if i == 0 {
 			sum.Since, sum.Why = w.Since, w.Why

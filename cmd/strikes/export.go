@@ -204,7 +204,7 @@ var measures = []measure{
 	stored("strikes_forgotten_messages", "Messages whose next attempt has been due for over 5 minutes, and could begin.",
 		func(s ops.Status) float64 { return float64(s.Forgotten) }),
 	stored("strikes_waiting_messages", "Messages that consumers hold because the attempts at them are not counted.",
-		func(s ops.Status) float64 { return float64(s.Held().Messages) }),
+		func(s ops.Status) float64 { return float64(s.AllWaiting().Messages) }),
 	stored("strikes_head_blocked_seconds", "How long the longest-blocking message has blocked; 0 if none does.",
 		func(s ops.Status) float64 { return s.Blocked.Seconds() }),
 	stored("strikes_dead_letters", "Dead letters that were neither replayed nor dropped.",

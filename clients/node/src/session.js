@@ -86,7 +86,7 @@ export class Session {
     const failed = (/** @type {unknown} */ err) => this.lose(err)
     const closed = () => this.lose(undefined)
     const frameError = (/** @type {Error} */ err) => {
-      if (!/^Unknown consumer/.test(err.message)) this.undecodable = err // that is a delivery after its cancellation
+      if (!/^Unknown consumer/.test(err.message)) this.undecodable = err // a delivery after its cancellation is none
     }
     model.on('error', failed)
     model.on('close', closed)

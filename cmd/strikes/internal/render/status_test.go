@@ -55,7 +55,8 @@ func statusWith(hostile string) ops.Status {
 func TestStandingText(t *testing.T) {
 	unacked, holds := 1, 2
 	s := ops.Status{
-		Time: noon, VHost: "/", Queue: "orders", Ready: new(37), Consumers: new(2), Unacked: &unacked, Rates: &ops.Rates{In: 12,
+		Time: noon, VHost: "/", Queue: "orders", Ready: new(37), Consumers: new(2), Unacked: &unacked,
+		Rates: &ops.Rates{In: 12,
 			Out: 3.14, Acked: 3},
 		Limit: &ops.Limit{Attempts: 6, Note: counter.Note{By: "jo@desk", At: earlierBy(time.Hour),
 			Why: "supplier down"}},
